@@ -75,8 +75,8 @@ def load(
         these, or an archive (``.zip``, ``.tar``, ``.tar.gz``, ``.tgz``). Never modified.
     source
         The form to read if a run has several: ``"raw"`` data, ``"text"`` (the vendor's CSV and JSON files), ``"db"``,
-        or ``"parsed"`` (both of these). By default raw data if complete; else each
-        table from the form that has it. A note has the reason.
+        or ``"parsed"`` (both of these). By default raw data if complete; else each table from the form that
+        has it. A note has the reason.
     steps
         Numbers of the steps to read, as in ``run.steps``: rows within their intervals, and tasks that they launched.
     start, end

@@ -45,9 +45,6 @@ from npuprof.errors import NpuprofError
 from npuprof.tables.info import Info
 from npuprof.words.quantities import formatted_ranks
 
-POINT_TO_POINT = r"send|recv|receive"
-"""What the types of sends and receives have in common."""
-
 
 @dataclass(frozen=True)
 class Times:

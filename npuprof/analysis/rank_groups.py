@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-_POINT_TO_POINT = r"send|recv|receive"
+from npuprof.analysis.rank_pairs import POINT_TO_POINT
+
 _TO_ALL = r"all_?to_?all"
 WORLD = "all"
 """The kind of a group of all ranks."""
@@ -62,7 +63,7 @@ def rank_groups(rows: pd.DataFrame, recorded: Mapping[str, tuple[str, tuple[int,
     world = len(set(rows["rank"].tolist()))
     communicating = []
     for key, ranks in members.items():
-        sends = bool(re.search(_POINT_TO_POINT, types[key], re.IGNORECASE))
+        sends = bool(re.search(POINT_TO_POINT, types[key], re.IGNORECASE))
         kind, named = recorded.get(key, ("", ()))
         communicating.append(
             RankGroup(key, _NAMES.get(kind, kind), named or ranks, recorded=True, sends=sends)

@@ -15,6 +15,9 @@ import pandas as pd
 
 from npuprof.arrays import Bools, Int64
 
+POINT_TO_POINT = r"send|recv|receive"
+"""What the types of sends and receives have in common."""
+
 _CLOSE_NS = 100_000
 """Both sides of a transfer end within this time, by clocks that are aligned: 30 us were measured."""
 _MOSTLY = 0.5  # of the operators of a group: joined in their order, they end together

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.rank_pairs import POINT_TO_POINT
 from npuprof.arrays import Int64
 
-_POINT_TO_POINT = r"send|recv|receive"
 _MOST_MICROBATCHES = 2048
 _COLUMNS = ["stage", "rank", "kind", "microbatch", "start_ns", "duration_ns"]
 
@@ -65,7 +65,7 @@ def _rank_work(
 ) -> tuple[Int64, Int64, Int64, tuple[int, int]]:
     """Return starts, ends of waits and ends of a rank's sends and receives, and the start and end of its work."""
     of_rank = rows[(rows["rank"] == rank).to_numpy(bool)].sort_values("start_ns", kind="stable")
-    sends = of_rank["op_type"].astype(str).str.contains(_POINT_TO_POINT, case=False, regex=True).to_numpy(bool)
+    sends = of_rank["op_type"].astype(str).str.contains(POINT_TO_POINT, case=False, regex=True).to_numpy(bool)
     start = of_rank["start_ns"].to_numpy(np.int64)
     wait, moving = of_rank["wait_ns"].to_numpy(np.int64), of_rank["moving_ns"].to_numpy(np.int64)
     outer = ~sends & ~of_rank["group"].astype(str).isin(inside).to_numpy(bool)

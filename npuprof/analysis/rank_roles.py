@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.rank_absent import Program
+from npuprof.analysis.rank_pairs import POINT_TO_POINT
 from npuprof.analysis.rank_replay import Floats, Job, unknown_before
 from npuprof.arrays import Bools, Int64
 
@@ -22,7 +23,6 @@ _NORMAL = 0.6745  # of a standard deviation: the median deviation of normal valu
 _HALF_NORMAL = 0.3990  # of a standard deviation: that of the half below the median from its own median
 _MOSTLY = 0.5
 _RING = 3
-_POINT_TO_POINT = r"send|recv|receive"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def stages(played: Job) -> list[list[int]]:
     a ring, and no pipeline, whose first and last stage have one neighbour less.
     """
     counts = played.rows.groupby(["rank", "group", "op_type"], observed=True).size().rename("count").reset_index()
-    sends = counts["op_type"].astype(str).str.contains(_POINT_TO_POINT, case=False, regex=True)
+    sends = counts["op_type"].astype(str).str.contains(POINT_TO_POINT, case=False, regex=True)
     pipeline = _components(counts["rank"], _members(counts[sends]))
     of_rank = counts[sends].groupby("rank")["count"].sum()
     several = of_rank.groupby(of_rank.index.map(pipeline)).agg(["size", "nunique"])

@@ -10,7 +10,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.rank_clocks import Clocks, clocks
 from npuprof.analysis.rank_numbers import renumbered
-from npuprof.analysis.rank_pairs import by_peers, pairs
+from npuprof.analysis.rank_pairs import POINT_TO_POINT, by_peers, pairs
 from npuprof.arrays import Bools, Int32, Int64
 
 Texts: TypeAlias = np.ndarray[tuple[int], np.dtype[np.object_]]
@@ -22,7 +22,6 @@ _MOST_COSTLY = 10_000
 _CLOCK_ERRORS = 3  # times the error of the clocks: what is shorter may be that error
 _NEEDED = ("rank", "step", "group", "op_type", "count", "start_ns", "duration_ns", "name", "src_rank", "dst_rank")
 _OF_ONE_RANK = r"Group \d+"
-_POINT_TO_POINT = r"send|recv|receive"
 _GROUP_END = r"__(\d{3})(?:_\d+){2,4}$"
 
 
@@ -61,7 +60,7 @@ def collectives(communication: pd.DataFrame) -> pd.DataFrame:
         rank = rows["rank"].to_numpy(np.int64)
     rows = rows.reset_index(drop=True)
     kind, kinds = _encode(_types(rows))
-    is_send = pd.Series(kinds, dtype=object).str.contains(_POINT_TO_POINT, case=False).to_numpy(bool)[kind]
+    is_send = pd.Series(kinds, dtype=object).str.contains(POINT_TO_POINT, case=False).to_numpy(bool)[kind]
     group, groups, way = _of_peers(rows, is_send, *_encode(rows["group"]))
     step = _steps_of_others(rank, group, rows["step"].fillna(-1).to_numpy(np.int64))
     ends = (rows["start_ns"] + rows["duration_ns"]).to_numpy(np.int64)

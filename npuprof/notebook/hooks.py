@@ -153,10 +153,10 @@ PRIVATE_WORD = "__cell__"
 """The first argument of the rewritten line, before the user's arguments."""
 
 AWAITED = "__awaited__"
-"""The argument of the line that is put before the first statement of a cell which the panel profiles."""
+"""The only argument in a cell that the panel has profiled, whatever its first line."""
 
 SPANNED = "__spanned__"
-"""The argument of the line that is put before the first statement of a cell in a run that was started by hand."""
+"""The only argument in a cell of a run that was started by hand."""
 
 # `%%npuprof?` asks for help and is left to IPython.
 _FIRST_LINE = re.compile(r"%%npuprof(?:[ \t]+(?P<arguments>.*))?\s*$")

@@ -181,9 +181,11 @@ class NpuprofMagics(Magics):
                 self._rewriter.mute(cell.identity)
 
     def _word_of_next(self) -> str:
-        """Return the argument of the line that the cell gets which is about to run; empty for none."""
+        """Return what begins the cell that is about to run, though its first line does not; empty for nothing."""
         is_spanned = self.controller.spans_next()
-        return AWAITED if self.controller.awaited is not None else SPANNED * is_spanned
+        if self.controller.awaited is not None:
+            return AWAITED
+        return SPANNED if is_spanned else ""
 
     def _begin_awaited(self, cell: Cell) -> None:
         begin, self.controller.awaited = self.controller.awaited, None

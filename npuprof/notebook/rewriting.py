@@ -120,7 +120,7 @@ class CellRewriter(ast.NodeTransformer):
         origin
             Its ``id`` and ``notebook``, where the front end names them.
         id_of
-            As :class:`npuprof.lines.recorder.RunningCell` has it.
+            As :class:`npuprof.lines.cell_stamps.RunningCell` has it.
         """
         stamps, self._rewritten.stamps = self._rewritten.stamps, None
         if stamps is not None:

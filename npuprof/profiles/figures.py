@@ -154,9 +154,9 @@ class Figures(TableAttributes):
             Above, a line for each device, component and sampled size, in MiB over the timeline's time; a star marks the
             highest allocation, with the operators of its blocks. A history without times is drawn over the numbers of
             its entries. If memory leaks, another line is the sum of the blocks that stay allocated (those of
-            :meth:`Profile.memory_leaks`). Below, fragmentation: reserved memory that is not
-            allocated. Beyond 12 components the largest are drawn. Totals of driver modules, the program and the device
-            are hidden until clicked in the legend: allocators would look flat next to them.
+            :meth:`Profile.memory_leaks`). Below, fragmentation: reserved memory that is not allocated. Beyond 12
+            components the largest are drawn. Totals of driver modules, the program and the device are hidden until
+            clicked in the legend: allocators would look flat next to them.
         """
         from npuprof.figures.memory import plot_memory
 
@@ -176,8 +176,8 @@ class Figures(TableAttributes):
         Returns
         -------
         plotly.graph_objects.Figure
-            Origin and unit of time are those of :meth:`timeline`. A panel has at most the 8
-            lines with the highest mean and says so; a figure has at most 10 panels.
+            Origin and unit of time are those of :meth:`timeline`. A panel has at most the 8 lines with the highest mean
+            and says so; a figure has at most 10 panels.
         """
         from npuprof.figures.counters import plot_counters
 

@@ -51,9 +51,8 @@ _ADVICE_BYTES, _ADVICE_BYTES_OF_KERNELS = 100, 400  # for each row, and more for
 class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, ProfileFigures, Exports):
     """A run: its tables as attributes (``run.kernels``), ``info``, ``notes`` and figures.
 
-    Every table that :func:`npuprof.explain` knows is present; a table without data is empty. Tables of some
-    formats are made when they are first touched, and their notes with them; whatever shows notes makes all tables
-    first.
+    Every table that :func:`npuprof.explain` knows is present; a table without data is empty. Tables of some formats are
+    made when they are first touched, and their notes with them; whatever shows notes makes all tables first.
 
     Attributes
     ----------
@@ -159,10 +158,10 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         """Return the time of each step by part and cause: rank, device_id, step, part, cause and duration_ns.
 
         The rows of a step add up exactly to its duration: the time of its mark that no later step covers, and the
-        work of the device between it and the next consecutive step. The parts are
-        ``computing``, exposed communication (``waiting``, ``moving``, or ``communication`` where neither is known),
-        ``copy``, idle time before, between and after the work of a step (``idle_head``, ``idle_inside``,
-        ``idle_tail``), ``between_steps``, and ``host`` of a run without a device.
+        work of the device between it and the next consecutive step. The parts are ``computing``, exposed
+        communication (``waiting``, ``moving``, or ``communication`` where neither is known), ``copy``, idle time
+        before, between and after the work of a step (``idle_head``, ``idle_inside``, ``idle_tail``),
+        ``between_steps``, and ``host`` of a run without a device.
         Of a selection of rows the parts are of the time that its rows cover, and the rest is ``not selected``.
         """
         from npuprof.analysis.coverage import with_rest
@@ -202,8 +201,8 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         """Return the user's code with the costs of each line; show it, or take the table with ``.to_frame()``.
 
         The costs of a line are device time (with that of the backward pass), idle time of the device meanwhile, host
-        time, launches, and memory at the peak. The text is that of
-        the recording, or of the files below the folder ``code_root`` of :func:`npuprof.load`.
+        time, launches, and memory at the peak. The text is that of the recording, or of the files below the folder
+        ``code_root`` of :func:`npuprof.load`.
 
         Returns
         -------

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.job import POINT_TO_POINT, JobFacts, JobRule, Times
+from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.analysis.pipeline_model import Pipeline, StageTimes, pipeline_of
 from npuprof.analysis.prediction import TOLERANCE
+from npuprof.analysis.rank_pairs import POINT_TO_POINT
 from npuprof.analysis.rank_waits import costliest
 from npuprof.arrays import Bools, Int64
 from npuprof.words.quantities import counted, duration, share

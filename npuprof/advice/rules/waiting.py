@@ -9,6 +9,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.accounting import SPLIT_UNKNOWN
 from npuprof.analysis.device_words import GPU, NPU
+from npuprof.analysis.rank_pairs import POINT_TO_POINT
 from npuprof.words.quantities import counted, duration
 
 NAME = "waiting"
@@ -16,7 +17,6 @@ _THRESHOLD = 0.02  # of the step
 _MOST_OPS = 2
 _LEAST_NS = 100_000  # that the last member comes after the others in a collective
 _WORTH = 0.01  # of the step: what a member is named for
-_POINT_TO_POINT = r"send|recv|receive"
 
 
 def check(facts: Facts) -> Finding:
@@ -70,7 +70,7 @@ def check(facts: Facts) -> Finding:
 
 def _of_several(late: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the last members of collectives, without sends and receives, with the number of each group."""
-    is_send = rows["op_type"].astype(str).str.contains(_POINT_TO_POINT, case=False, regex=True).to_numpy(bool)
+    is_send = rows["op_type"].astype(str).str.contains(POINT_TO_POINT, case=False, regex=True).to_numpy(bool)
     op = late["op_id"].to_numpy(np.int64)
     place = np.where((op >= 0) & (op < len(rows)), op, len(rows))  # the last is of those without a row
     group = np.append(pd.factorize(rows["group"])[0], -1)[place]

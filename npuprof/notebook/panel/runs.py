@@ -33,6 +33,7 @@ from npuprof.session import history as run_history
 from npuprof.session.folders import how_ended, recordings_in
 from npuprof.session.history import EndedRun
 from npuprof.session.offline import TABLES_DIRECTORY
+from npuprof.tables.info import Info
 from npuprof.words.quantities import ABSENT, duration
 from npuprof.words.texts import encodable
 
@@ -196,7 +197,12 @@ class ListedRuns:
             written_ns = (directory / FILE_NAME).stat().st_mtime_ns
             if self._kept.get(directory, (0, ""))[0] != written_ns:
                 recording = Recording.read(directory)
-                self._kept[directory] = written_ns, (*_outcome_of(recording), _thinking_ns(recording))
+                times = Info(
+                    started_ns=recording.started_ns,
+                    stopped_ns=recording.stopped_ns or None,
+                    executed=recording.executed,
+                )
+                self._kept[directory] = written_ns, (*_outcome_of(recording), times.thinking_ns)
             return self._kept[directory][1]
         except (OSError, NpuprofError):  # a set, a result of another tool, or gone
             return ABSENT, ABSENT, 0
@@ -206,14 +212,6 @@ class ListedRuns:
         from npuprof.session import reruns  # with pandas, which a list of other runs does not need
 
         self._busy[directory] = reruns.busy_text(*reruns.busy_times(summary))
-
-
-def _thinking_ns(recording: Recording) -> int:
-    """Return the time of a run in which no cell ran, as its report leaves it out."""
-    if not recording.executed or not recording.stopped_ns:
-        return 0
-    ran_ns = sum(end_ns - start_ns for _, start_ns, end_ns in recording.executed)
-    return max(0, recording.stopped_ns - recording.started_ns - ran_ns)
 
 
 def _outcome_of(recording: Recording) -> tuple[str, str]:

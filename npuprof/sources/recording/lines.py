@@ -153,7 +153,7 @@ def _same_again(columns: Mapping[str, Any]) -> dict[str, Any]:
     names = ("line", "last_line", "is_loop", "update")
     cells = columns["statement_cell"]
     begins = np.searchsorted(cells, np.arange(len(columns["cell_file"]) + 1))
-    known: dict[tuple[Any, ...], int] = {}
+    known: dict[tuple[str, str, str], int] = {}
     number = np.arange(len(cells))
     for cell, (begin, end) in enumerate(pairwise(begins.tolist())):
         inner = columns["statement_loop"][begin:end]
@@ -169,7 +169,7 @@ def _same_again(columns: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     return {
         "stamp_number": np.where(of_stamp < 0, of_stamp, number[of_stamp]),
-        "counted_loop": number[of_loop] if len(of_loop) else of_loop,
+        "counted_loop": number[of_loop],
     }
 
 
