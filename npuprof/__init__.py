@@ -2,23 +2,28 @@
 
 In a notebook, after ``%load_ext npuprof``::
 
-    %%npuprof                      profile a cell; %%npuprof? lists the options
-    npuprof.panel()                Start and Stop, the options, and the runs of this directory
-    npuprof.last()                 the newest run; npuprof.history(): all runs of this notebook
-    npuprof.step()                 end a step and begin the next, in a loop that is not in the cell itself
+    %%npuprof          profile a cell; %%npuprof? lists the options
+    npuprof.panel()    Start and Stop, the options, and the runs of this directory
+    npuprof.last()     the newest run; npuprof.history(): all of this notebook
+    npuprof.step()     end a step and begin the next, in a loop outside of the cell
 
 In a script::
 
-    with npuprof.profile(level=1) as prof: ...    prof.step() in the loop; prof.result is the run
-    npuprof.range("name"), npuprof.mark("name")   a span and a moment of your own in the timeline
+    with npuprof.profile(level=1) as prof: ...
+                       prof.step() in its loop; prof.result is the run
+    npuprof.range("name"), npuprof.mark("name")
+                       a span and a moment of your own in the timeline
 
 Runs on disk, of any front end::
 
-    npuprof.load(path), npuprof.load_set(path)    a run; the ranks of a job
-    a - b, npuprof.compare(...)                   what changed between two runs
+    npuprof.load(path), npuprof.load_set(path)
+                       a run; the ranks of a job
+    a - b, npuprof.compare(...)
+                       what changed between two runs
 
-Of a run: ``advice()``, ``breakdown()``, ``by("line")``, ``explore()``, ``timeline()``, ``flamegraph()``, ``code()``,
-``to_html(path)``, and the tables ``kernels``, ``api``, ``steps`` and others as DataFrames. ``help(npuprof.load)``
+Of a run: ``advice()``, ``breakdown()``, ``by("line")``, ``explore()``,
+``timeline()``, ``flamegraph()``, ``code()``, ``to_html(path)``, and the tables
+``kernels``, ``api``, ``steps`` and others as DataFrames. ``help(npuprof.load)``
 explains one name.
 """
 

@@ -248,6 +248,7 @@ def test_completion_after_the_package_offers_public_names_alone() -> None:
 def test_help_on_the_package_fits_a_screen() -> None:
     printed = pydoc.plain(pydoc.render_doc(npuprof)).splitlines()
     assert len(printed) <= 40
+    assert max(map(len, (npuprof.__doc__ or "").splitlines())) <= 84  # as wide as an output beside the file browser
     text = "\n".join(printed)
     assert all(f"npuprof.{name}" in text for name in ("panel()", "profile(", "load(", "load_set(", "compare("))
     # Only help sees less: tools and imports see the package as it is.
