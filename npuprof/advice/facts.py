@@ -17,6 +17,7 @@ from npuprof.advice.gains import Gain, Replayed, Saves
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, of_every_kind
 from npuprof.analysis.backlog import Backlog, backlog
 from npuprof.analysis.balanced_steps import by_rank, complete
+from npuprof.analysis.cell_lines import CellLines, cell_lines
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.code_lines import CodeLines
 from npuprof.analysis.correlation import Causes
@@ -333,6 +334,11 @@ class Facts:
         """The costs of the lines of the user's code, in steps of every kind."""
         steps = of_every_kind(self.accounting, self.tables, self.info)
         return CodeLines(self.tables, steps, self._places, self.info.code, executed_spans(self.info.executed))
+
+    @cached_property
+    def cell_lines(self) -> CellLines:
+        """The costs of the lines of the profiled cell over the counted steps, with what they call."""
+        return cell_lines(self.tables, self.accounting, self._places, self.code_lines, self.counted)
 
     def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> pd.Categorical:
         """Return the source line of each row, ``main.py:350``; absent if unknown."""

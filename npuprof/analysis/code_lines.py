@@ -19,7 +19,7 @@ from npuprof.analysis.memory_peak import blocks_at_peak
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, has_user_frames
 from npuprof.analysis.sampled_gaps import NO_PIECES, Pieces, number_at, seen_in
-from npuprof.arrays import Int64
+from npuprof.arrays import Bools, Int64
 from npuprof.lines.frames import Frame, in_full, is_whole
 
 _CELL = "<cell>"
@@ -103,8 +103,8 @@ class CodeLines:
         is_kept = np.array([keys[row] >= 0 for row in first.tolist()], bool)
         is_kept &= np.array([frame.is_users and frame.file not in unnumbered for frame in frames], bool)
         renumbered = np.where(is_kept, np.cumsum(is_kept) - 1, -1)
-        lines = [(frame.file, frame.line) for frame, kept in zip(frames, is_kept.tolist(), strict=True) if kept]
-        table: pd.DataFrame = pd.DataFrame(lines, columns=["file", "line"])
+        lines = [frame for frame, kept in zip(frames, is_kept.tolist(), strict=True) if kept]
+        table: pd.DataFrame = pd.DataFrame(lines, columns=["file", "line", "function"])
         ends = np.cumsum([len(part) for part in parts])
         codes = np.split(renumbered[number].astype(np.int64), ends[:-1])
         return table, codes, functions[0][: len(self._start)]
@@ -166,6 +166,16 @@ class CodeLines:
         return np.where(at >= 0, np.append(self._numbers, -1)[at], -1)
 
     @property
+    def names(self) -> pd.DataFrame:
+        """The ``file``, ``line`` and ``function`` of each row of :meth:`table` but the last."""
+        return self._located[0]
+
+    @property
+    def of_statements(self) -> Int64:
+        """The row of :meth:`table` for each row of ``statements``, -1 for none."""
+        return self._located[1][1]
+
+    @property
     def guessed_ns(self) -> int:
         """The device time of kernels whose lines are not certain, in nanoseconds."""
         kernels = self._tables["kernels"]
@@ -198,18 +208,23 @@ class CodeLines:
     def _host(self) -> Iterator[tuple[int, Int64]]:
         """Yield each thread with its time by line."""
         threads: set[int] = set(np.unique(self._thread).tolist())
-        for thread in sorted(threads if self._cell_thread is None else threads | {self._cell_thread}):
-            edges = self._edges(thread)
+        for thread in sorted(threads if self.cell_thread is None else threads | {self.cell_thread}):
+            edges = self.edges(thread)
             moments = edges[:-1]
-            is_busy = self._row_at(self._calls, thread, moments) >= 0
-            is_busy |= (self._python_at(thread, moments) >= 0) | (self._statement_at(thread, moments) >= 0)
-            lines, times = self._lines_at(thread, moments), np.diff(edges)
+            is_busy = self.is_busy(thread, moments)
+            lines, times = self.lines_at(thread, moments), np.diff(edges)
             if len(self._executed[0]):
                 times = within(self._executed, moments, edges[1:])
             yield thread, _sums(len(self._located[0]), lines[is_busy], times[is_busy])
 
+    def is_busy(self, thread: int, moments: Int64) -> Bools:
+        """Return whether an operator, a call, a Python function or a statement runs on a thread at each moment."""
+        is_busy: Bools = self._row_at(self._calls, thread, moments) >= 0
+        return is_busy | (self._python_at(thread, moments) >= 0) | (self.statement_at(thread, moments) >= 0)
+
     @cached_property
-    def _cell_thread(self) -> int | None:
+    def cell_thread(self) -> int | None:
+        """The thread of the profiled cell; None without its statements."""
         statements = self._tables["statements"]
         return int(statements["thread_id"].iloc[0]) if len(statements) else None
 
@@ -228,12 +243,12 @@ class CodeLines:
         nesting = Nesting.build(start, start + self._duration[rows], thread)
         return nesting, nesting.order + (rows.start or 0)
 
-    def _edges(self, thread: int) -> Int64:
+    def edges(self, thread: int) -> Int64:
         """Return the moments at which something begins or ends on a thread, in order."""
         on_thread = self._thread == thread
         start, duration = self._start[on_thread], self._duration[on_thread]
         edges = [start, start + duration, *self._sampled(thread)[:2]]
-        if thread == self._cell_thread:
+        if thread == self.cell_thread:
             edges += list(self._statements)
         return _distinct(np.concatenate(edges))
 
@@ -254,7 +269,7 @@ class CodeLines:
         is_call = is_call[is_call >= self._first]
         starts = self._start[is_call]
         edges = [starts, starts + self._duration[is_call]]
-        if thread == self._cell_thread:
+        if thread == self.cell_thread:
             edges += list(self._statements)
         edge = _distinct(np.concatenate(edges))
         if not len(edge) or moments[0] < edge[0]:
@@ -262,8 +277,8 @@ class CodeLines:
         if moments[-1] >= edge[-1]:
             edge = np.append(edge, moments[-1] + 1)
         begins, ends = edge[:-1], edge[1:]
-        statement = self._statement_at(thread, begins)
-        is_gap = (self._row_at(self._calls, thread, begins) < 0) & ((thread != self._cell_thread) | (statement >= 0))
+        statement = self.statement_at(thread, begins)
+        is_gap = (self._row_at(self._calls, thread, begins) < 0) & ((thread != self.cell_thread) | (statement >= 0))
         begins, ends, statement = begins[is_gap], ends[is_gap], statement[is_gap]
         before, after = self._row_at(self._calls, thread, begins - 1), self._following(thread, ends)
         numbers, of_statement = np.append(self._numbers, -1), np.append(self._located[1][1], -1)
@@ -278,10 +293,10 @@ class CodeLines:
         )
         return begins, begins + durations
 
-    def _statement_at(self, thread: int, moments: Int64) -> Int64:
+    def statement_at(self, thread: int, moments: Int64) -> Int64:
         """Return the statement that runs on a thread at each moment, -1 for none."""
         begins, ends = self._statements
-        if thread != self._cell_thread or not len(begins):
+        if thread != self.cell_thread or not len(begins):
             return np.full(len(moments), -1, np.int64)
         at = np.searchsorted(begins, moments, side="right") - 1
         return np.where((at >= 0) & (moments < ends[at]), at, -1)
@@ -297,15 +312,15 @@ class CodeLines:
         On the thread of the cell that is none before the first statement: a sampled call seems to begin early.
         """
         python = self._row_at(self._python, thread, moments)
-        return np.where((thread == self._cell_thread) & (self._statement_at(thread, moments) < 0), -1, python)
+        return np.where((thread == self.cell_thread) & (self.statement_at(thread, moments) < 0), -1, python)
 
-    def _lines_at(self, thread: int, moments: Int64) -> Int64:
+    def lines_at(self, thread: int, moments: Int64) -> Int64:
         """Return the line that runs on a thread from each moment to the next edge, -1 for none."""
         numbers, functions = np.append(self._numbers, -1), np.append(self._located[2], -1)
         call, python = self._row_at(self._calls, thread, moments), self._python_at(thread, moments)
-        statement = self._statement_at(thread, moments)
+        statement = self.statement_at(thread, moments)
         following = self._following(thread, moments)
-        in_statement = self._statement_at(thread, np.append(self._start, 0)[following]) == statement
+        in_statement = self.statement_at(thread, np.append(self._start, 0)[following]) == statement
         in_function = (python < 0) | (functions[following] == functions[python])
         is_next = (call < 0) & (following >= 0) & in_statement & ((statement >= 0) | in_function)
         lines = np.where(is_next, numbers[following], numbers[call])
@@ -327,54 +342,67 @@ class CodeLines:
         """Return the idle time of the devices by line; what has no line is the last."""
         rows, count = self._accounting.intervals, len(self._located[0])
         is_idle = schema.matching(rows["part"], lambda part: part in IDLE)
-        sums = np.zeros(count + 1, np.int64)
-        is_placed = is_idle & rows["start_ns"].notna().to_numpy(bool)
+        starts, ends, lines = self.idle_pieces(self._accounting, is_idle)
+        sums = _sums(count, lines, ends - starts)
+        sums[-1] += int(rows["duration_ns"].to_numpy(np.int64)[is_idle].sum()) - int(sums.sum())
+        return sums
+
+    def idle_pieces(self, accounting: Accounting, is_chosen: Bools) -> tuple[Int64, Int64, Int64]:
+        """Return starts, ends and lines (-1 for none) of the pieces of chosen idle intervals that have a position.
+
+        Parameters
+        ----------
+        accounting
+            The steps that the intervals are of.
+        is_chosen
+            Which of its intervals are meant.
+        """
+        rows = accounting.intervals
+        is_placed = is_chosen & rows["start_ns"].notna().to_numpy(bool)
         is_unknown = is_placed & schema.matching(rows["cause"], lambda cause: cause == UNKNOWN)
-        owners = self._accounting.steps["device_id"].to_numpy(np.int64, na_value=-1)[rows["row"].to_numpy()]
+        owners = accounting.steps["device_id"].to_numpy(np.int64, na_value=-1)[rows["row"].to_numpy()]
         is_head = schema.matching(rows["part"], lambda part: part == IDLE[0])
         # Before the first task of a profiled cell only the device's work of earlier cells is not known; but no moment
         # of a device is known whose clock cannot be joined with that of the host.
         apart = np.isin(owners, owners[is_unknown & ~is_head])
         is_placed &= ~is_unknown | (is_head & ~apart & bool(len(self._tables["statements"])))
-        if count:
+        parts = [(np.zeros(0, np.int64),) * 3]
+        if len(self._located[0]):
             placed, owners = rows[is_placed], owners[is_placed]
             starts, durations = (placed[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
             for device in np.unique(owners).tolist():
                 chosen = np.flatnonzero(owners == device)
                 chosen = chosen[np.argsort(starts[chosen], kind="stable")]
-                sums += self._idle_of(device, (starts[chosen], starts[chosen] + durations[chosen]))
-        sums[-1] += int(rows["duration_ns"].to_numpy(np.int64)[is_idle].sum()) - int(sums.sum())
-        return sums
+                parts += self._idle_of(device, (starts[chosen], starts[chosen] + durations[chosen]))
+        starts, ends, lines = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return starts, ends, lines
 
-    def _idle_of(self, device: int, idle: Spans) -> Int64:
-        """Return the idle time of a device by line; what has no line is the last."""
-        kernels, count = self._tables["kernels"], len(self._located[0])
+    def _idle_of(self, device: int, idle: Spans) -> Iterator[tuple[Int64, Int64, Int64]]:
+        """Yield the pieces of the idle time of a device with their lines."""
+        kernels = self._tables["kernels"]
         rows = np.flatnonzero((kernels["device_id"] == device).to_numpy(bool))
         rows = rows[np.argsort(kernels["start_ns"].to_numpy(np.int64)[rows], kind="stable")]
         following = np.searchsorted(kernels["start_ns"].to_numpy(np.int64)[rows], idle[1], side="left")
         launcher = np.append(self._places.causes.launchers[rows], -1)[following]
-        threads = np.where(launcher >= 0, np.append(self._thread, 0)[launcher], self._main_thread)
-        sums = np.zeros(count + 1, np.int64)
+        threads = np.where(launcher >= 0, np.append(self._thread, 0)[launcher], self.main_thread)
         for thread in np.unique(threads).tolist():
             spans = idle[0][threads == thread], idle[1][threads == thread]
-            edges = self._edges(thread)
-            if thread != self._main_thread:
-                edges = _distinct(np.concatenate((edges, self._edges(self._main_thread))))
+            edges = self.edges(thread)
+            if thread != self.main_thread:
+                edges = _distinct(np.concatenate((edges, self.edges(self.main_thread))))
             low, high = (np.append(edges, side) for side in (spans[0][0], spans[1][-1]))
             windows = np.append(low.min(), edges), np.append(edges, high.max())
             starts, ends, _ = pieces(spans, windows)
             running = np.append(self._numbers, -1)[self._row_at(self._calls, thread, starts)]
             running = np.where(running >= 0, running, number_at(self._sampled(thread), starts))
-            of_main, of_thread = (self._lines_at(each, starts) for each in (self._main_thread, thread))
-            lines = np.where(running >= 0, running, np.where(of_main >= 0, of_main, of_thread))
-            sums += _sums(count, lines, ends - starts)
-        return sums
+            of_main, of_thread = (self.lines_at(each, starts) for each in (self.main_thread, thread))
+            yield starts, ends, np.where(running >= 0, running, np.where(of_main >= 0, of_main, of_thread))
 
     @cached_property
-    def _main_thread(self) -> int:
+    def main_thread(self) -> int:
         """The thread of the cell, or else that of the most launches or, without any, of the most host rows."""
-        if self._cell_thread is not None:
-            return self._cell_thread
+        if self.cell_thread is not None:
+            return self.cell_thread
         launchers = self._places.causes.launchers
         threads = self._thread[launchers[launchers >= 0]]
         threads = threads if len(threads) else self._thread

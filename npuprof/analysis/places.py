@@ -190,9 +190,13 @@ class Places:
         moments, threads = (samples[name].to_numpy(np.int64) for name in ("time_ns", "thread_id"))
         return np.append(path, -1)[nesting.innermost(moments, threads)]
 
+    def statements(self, rows: Int64) -> tuple[Int64, Bools]:
+        """Return for each of some host rows the row of ``statements`` that called it, -1 for none, and if surely."""
+        return statements_of(self.tables, self.causes.first_row, self._unsampled, self._forward, rows)
+
     def _statements_at(self, rows: Int64) -> tuple[Int64, Int64]:
         """Return for each of some host rows the code of the statement that called it, and how that is known."""
-        statements, is_certain = statements_of(self.tables, self.causes.first_row, self._unsampled, self._forward, rows)
+        statements, is_certain = self.statements(rows)
         codes = np.append(self._statement_codes, -1)[statements]
         return codes, np.where(is_certain, KNOWN.index("statement"), KNOWN.index("about"))
 
