@@ -199,7 +199,9 @@ def _pieces(replay: Replay, nodes: _Nodes, path: _Path, lanes: Int64, threads: I
     waited_rows = np.flatnonzero(nodes.waited[path.node] >= 0)
     host = np.flatnonzero(kind == 0)
     thread = threads[lanes[path.node[host]] - len(replay.device.names)]
-    at, calls = _calls(replay, thread, nodes.begin[path.node[host]], until[host])
+    # Without the start of the window, each one would expand all launches since the thread began.
+    begin = np.maximum(nodes.begin[path.node[host]], replay.windows.starts[path.window[host]])
+    at, calls = _calls(replay, thread, begin, until[host])
     labels = np.stack([nodes.table[path.node], nodes.row[path.node]])
     remainder = labels.copy()
     remainder[:, host] = np.array([[len(_TABLES)], [-1]])
