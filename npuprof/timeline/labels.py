@@ -44,7 +44,20 @@ class Labels:
 
     def texts(self, labels: Sequence[int]) -> list[str]:
         """Return the names of labels, not escaped; empty for :data:`ABSENT`."""
-        return [self._text(label) for label in labels]
+        asked = np.asarray(labels, np.int64)
+        texts = np.full(len(asked), "", object)
+        table_of = np.searchsorted(self._bounds, asked, side="right") - 1
+        for code in np.unique(table_of[asked != ABSENT]).tolist():
+            table, places = TABLES[code], np.flatnonzero((table_of == code) & (asked != ABSENT))
+            texts[places] = self._texts_of(table, asked[places] - self._bounds[code])
+        named: list[str] = texts.tolist()
+        return named
+
+    def _texts_of(self, table: str, codes: Int64) -> list[str]:
+        if table in NUMBERED:
+            return self._slices.names(self._slices.first[table] + codes)
+        names = map(str, self._slices.tables[table][NAME_COLUMNS[table]].cat.categories.take(codes))
+        return [name.replace("_", " ") if table == "overlap" else frame_text(name) for name in names]
 
     def families(self, numbers: Int64) -> Uint8:
         """Return the index of each slice's colour family in :data:`FAMILY_KEYS`."""
@@ -55,16 +68,6 @@ class Labels:
             else:
                 families[places] = self._device_families(table, rows)
         return families
-
-    def _text(self, label: int) -> str:
-        if label == ABSENT:
-            return ""
-        at = int(np.searchsorted(self._bounds, label, side="right")) - 1
-        table, code = TABLES[at], label - int(self._bounds[at])
-        if table in NUMBERED:
-            return self._slices.name(self._slices.first[table] + code)
-        text = str(self._slices.tables[table][NAME_COLUMNS[table]].cat.categories[code])
-        return text.replace("_", " ") if table == "overlap" else frame_text(text)
 
     def _device_families(self, table: str, rows: Int64) -> Uint8:
         frame = self._slices.tables[table]
