@@ -48,7 +48,7 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
     for layout, make in makers.items():
         if len(trace.slices[layout]):
             make(trace.slices[layout])
-    add_stacks(maker.built)
+    add_stacks(maker.built, source, notes)
     maker.built.tables.update(read_memory(trace.slices["memory"], maker.built, notes, source))
     if len(trace.counters):  # events that other tools add
         maker.built.tables["counters"] = counters_table(trace, {}, notes, source)

@@ -16,14 +16,20 @@ from npuprof.sources.trace.maker import TraceTables
 from npuprof.sources.trace.nesting import innermost
 from npuprof.tables.notes import Notes
 
+_STACK_CHARACTERS = 128 << 20  # of all distinct stacks together: of a deep recursion, each level has one
+_LEAST_CHARACTERS = 1 << 10  # of each stack
 
-def add_stacks(built: TraceTables) -> None:
+
+def add_stacks(built: TraceTables, source: str, notes: Notes) -> None:
     """Fill in the stacks of `operators` from the Python calls: one line per frame, innermost first.
 
-    The column ``entered`` says that the lines are where the functions begin: torch's tracer records no others.
+    The column ``entered`` says that the lines are where the functions begin: torch's tracer records no others. Stacks
+    that are too long together lose their outermost frames; a note says so.
     """
     operators, calls = built.tables.get("operators"), built.tables.get("python")
     if operators is None or calls is None or not len(operators) or not len(calls):
+        return
+    if operators["stack"].notna().any():  # the trace already has stacks
         return
     starts = calls["start_ns"].to_numpy()
     around = innermost(
@@ -33,15 +39,15 @@ def add_stacks(built: TraceTables) -> None:
         built.lanes["operators"],
         operators["start_ns"].to_numpy(),
     )
-    codes, texts = _stacks(calls, around)
-    if operators["stack"].notna().any():  # the trace already has stacks
-        return
+    codes, texts, shortened = _stacks(calls, around)
+    if shortened:
+        notes.warning(source, "a stack is very long: its outermost frames are left out; `python` has them", shortened)
     operators["stack"] = recoded(codes, list(texts))
     operators["entered"] = operators["stack"].notna().astype("boolean")
 
 
-def _stacks(calls: pd.DataFrame, around: Records) -> tuple[Records, list[str]]:
-    """Return the stack code of each call in `around`, and the distinct stacks as text."""
+def _stacks(calls: pd.DataFrame, around: Records) -> tuple[Records, list[str], int]:
+    """Return the stack code of each call in `around`, the distinct stacks as text, and how many of them are cut."""
     up = first_rows(calls["id"].to_numpy(), calls["parent_id"].to_numpy(dtype=np.int64, na_value=ABSENT))
     names = [str(name) for name in calls["name"].cat.categories]
     is_frame = [Frame.parse(name) is not None for name in names]
@@ -63,16 +69,18 @@ def _stacks(calls: pd.DataFrame, around: Records) -> tuple[Records, list[str]]:
     links = list(frames)
     codes = np.array([known[row] for row in rows.tolist()], np.int64)
     used, text_codes = np.unique(codes, return_inverse=True)
-    texts = [_text(links, names, stack) for stack in used.tolist()]
-    return text_codes[place], texts
-
-
-def _text(links: list[tuple[int, int]], names: list[str], stack: int) -> str:
-    lines = []
-    while stack >= 0:
-        name, stack = links[stack]
-        lines.append(names[name])
-    return "\n".join(lines)
+    most = max(_LEAST_CHARACTERS, _STACK_CHARACTERS // max(len(used), 1))
+    texts, shortened = [], 0
+    for stack in used.tolist():
+        lines: list[str] = []
+        room = most
+        while stack >= 0 and (room > 0 or not lines):
+            name, stack = links[stack]
+            lines.append(names[name])
+            room -= len(names[name]) + 1
+        shortened += stack >= 0
+        texts.append("\n".join(lines))
+    return text_codes[place], texts, shortened
 
 
 _MAX_BYTES = 256 << 20  # about ten million operators

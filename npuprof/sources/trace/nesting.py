@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.analysis.nesting import Nesting
 from npuprof.arrays import Int64, Records, first_rows
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.tables.notes import Notes
 
 _MAX_ID = 1 << 62
-_MAX_LEVELS = 256  # deeper nesting is not searched
 
 
 def call_depth(ids: Int64, parents: Int64) -> tuple[Int64, int]:
@@ -54,28 +54,12 @@ def innermost(lanes: Records, starts: Int64, ends: Int64, at_lanes: Records, at:
 
     `lanes`, `starts` and `ends` are the slices, which nest within a lane; `at_lanes` and `at` are the times.
     """
-    result = np.full(len(at), -1, np.intp)
     if not len(starts) or not len(at):
-        return result
-    # A single axis for all lanes: times are replaced by their rank, so that no product can overflow.
-    moments = np.sort(np.concatenate([starts, ends, at]))
-    width = len(moments)
-    offset = lanes.astype(np.int64) * width
-    first, last = offset + np.searchsorted(moments, starts), offset + np.searchsorted(moments, ends)
-    point = at_lanes.astype(np.int64) * width + np.searchsorted(moments, at)
-    rows = np.lexsort((-last, first))
-    for _ in range(_MAX_LEVELS):  # each round removes the outermost slices
-        if not len(rows):
-            break
-        reach = np.maximum.accumulate(last[rows])
-        outer = np.ones(len(rows), np.bool_)
-        outer[1:] = last[rows][1:] > reach[:-1]
-        level = rows[outer]
-        before = np.searchsorted(first[level], point, side="right") - 1
-        inside = (before >= 0) & (point <= last[level][before])
-        result[inside] = level[before[inside]]
-        rows = rows[~outer]
-    return result
+        return np.full(len(at), -1, np.intp)
+    moments = np.unique(np.concatenate([starts, ends, at]))  # ranks, so that no sum can overflow
+    first, last, point = (np.searchsorted(moments, times) for times in (starts, ends, at))
+    nesting = Nesting.build(first, last + 1, lanes.astype(np.int64))
+    return np.append(nesting.order, -1)[nesting.innermost(point + 1, at_lanes.astype(np.int64))]
 
 
 def starting_at(lanes: Records, starts: Int64, at_lanes: Records, at: Int64) -> Int64:

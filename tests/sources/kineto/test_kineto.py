@@ -402,3 +402,29 @@ def test_sends_in_a_group_of_all_stages_are_joined_by_the_ranks_that_they_name(t
     of_op = waits.groupby("op")["rank"].agg(list).tolist()
     assert of_op == [[0, 1], [1, 2]]
     assert set(waits["group"]) == {"pp, ranks 0 and 1", "pp, ranks 1 and 2"}
+
+
+@pytest.mark.slow
+def test_deep_recursion_keeps_innermost_frames(tmp_path: Path) -> None:
+    trace = KinetoTrace(head={"schemaVersion": 1, "with_stack": 1})
+    levels, name = 600, "walk_" + "x" * 2_000
+    for level in range(levels):
+        lasting = 4 * levels - 3 * level
+        trace.slice(
+            "python_function",
+            f"walk.py({level + 1}): {name}",
+            2 * level,
+            lasting,
+            Python_id=level + 1,
+            Python_parent_id=level or None,
+        )
+        trace.operator("aten::add", 2 * level + 1, 0.5, level + 1)
+    run = npuprof.load(trace.write(tmp_path / "t.json"))
+    stacks = run.operators["stack"].cat.categories
+    assert len(stacks) == levels
+    assert sum(map(len, stacks)) < 140_000_000 < levels * levels / 2 * len(name)
+    deepest = str(run.operators["stack"].iloc[-1]).split("\n")
+    assert deepest == [f"walk.py({levels - back}): {name}" for back in range(len(deepest))]
+    assert len(run.python) == levels
+    (note,) = run.notes[run.notes["message"].str.contains("outermost frames")].to_dict("records")
+    assert note["severity"] == "warning"
