@@ -9,14 +9,25 @@ import pandas as pd
 from npuprof.advice.facts import Facts
 from npuprof.advice.host_causes import LABELS
 from npuprof.advice.to_collect import is_unknown
-from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED
 from npuprof.analysis.host_accounting import HOST
 from npuprof.words.quantities import share
 
 UNKNOWN_PART = "unknown"
 """The part of a budget that is idle time without a known cause."""
 
-_ORDER = ("computing", "waiting", "moving", "communication", "copy", HOST, "idle", BETWEEN_STEPS, UNKNOWN_PART)
+_ORDER = (
+    "computing",
+    "waiting",
+    "moving",
+    "communication",
+    "copy",
+    HOST,
+    "idle",
+    BETWEEN_STEPS,
+    NOT_RECORDED,
+    UNKNOWN_PART,
+)
 _WITH_CAUSES = (HOST, "idle", BETWEEN_STEPS, UNKNOWN_PART)
 _WORTH = 0.01  # of the step: causes of less time are named together
 _FIRST = 0.1  # of the step: from here on, unknown idle time is the first line of a report
@@ -29,9 +40,10 @@ def budget(facts: Facts) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``part`` (``computing``, ``waiting``, ``moving``, ``communication``, ``copy``, ``host``, ``idle``,
-        ``between_steps``, and last ``unknown``: idle time without a known cause), ``cause`` (of idle time, and what
-        the host did), ``time_ns``, ``usual_ns`` and ``collect``: what to record to know the cause. The times add up to
-        ``facts.step_ns``, those of the usual step to ``facts.usual_ns``, where no finding costs more than its rows.
+        ``between_steps``, ``not_recorded``, and last ``unknown``: idle time without a known cause), ``cause`` (of idle
+        time, and what the host did), ``time_ns``, ``usual_ns`` and ``collect``: what to record to know the cause. The
+        times add up to ``facts.step_ns``, those of the usual step to ``facts.usual_ns``, where no finding costs more
+        than its rows.
     """
     sums: dict[tuple[str, str], list[int]] = {}
     for column, causes in enumerate((facts.mean_causes, facts.usual_causes)):

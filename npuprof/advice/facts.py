@@ -13,8 +13,16 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.advice import to_collect
-from npuprof.advice.gains import Gain, Replayed, Saves
-from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, of_every_kind
+from npuprof.advice.gains import Gain, Replayed, Saves, gain_of
+from npuprof.analysis.accounting import (
+    BETWEEN_STEPS,
+    IDLE,
+    PARTS,
+    RUNS_OVER,
+    Accounting,
+    of_every_kind,
+    unrecorded,
+)
 from npuprof.analysis.backlog import Backlog, backlog
 from npuprof.analysis.balanced_steps import by_rank, complete
 from npuprof.analysis.cell_lines import CellLines, cell_lines
@@ -388,14 +396,37 @@ class Facts:
         """
         prediction = replay(saves)
         if prediction is None:
-            return Gain(gain_lo_ns=0, gain_hi_ns=limit_ns, confidence="bounded", saves=saves, gains_ns=())
+            return gain_of(0, limit_ns, saves=saves)
         sure = prediction if saves.surely is None else replay(saves.least())
         least = 0 if sure is None or (saves.cause and self.stacks) else sure.gain_ns
         low, high = min(least, limit_ns), min(prediction.gain_ns, limit_ns)  # other streams may gain, too
         by_step = tuple(min(gain, limit_ns) for gain in prediction.gains_ns)
-        if low != high:
-            return Gain(gain_lo_ns=low, gain_hi_ns=high, confidence="bounded", saves=saves, gains_ns=())
-        return Gain(gain_lo_ns=low, gain_hi_ns=high, confidence="measured", saves=saves, gains_ns=by_step)
+        return gain_of(low, high, predicted=True, sound=self.sound, saves=saves, gains_ns=by_step)
+
+    @cached_property
+    def sound(self) -> bool:
+        """Whether the records of all steps that figures are of are complete, as far as the examination tells."""
+        complete = self.accounting.steps["complete"].to_numpy(bool)[self.counted].all()
+        return bool(complete) and not any(each.kind == "lost_rows" for each in self.info.examination)
+
+    def touches_doubt(self, table: str, rows: pd.DataFrame) -> bool:
+        """Return whether evidence has wrong durations, or lies where records are missing."""
+        of_table = self.tables.get(table)
+        if of_table is None or not len(rows) or not rows.index.isin(of_table.index).all():
+            return False
+        evidence = of_table.loc[rows.index]
+        if RUNS_OVER in evidence and (evidence[RUNS_OVER] > 0).any():
+            return True
+        if not self.info.examination or not {"start_ns", "duration_ns"} <= set(evidence):
+            return False
+        starts, lengths = (evidence[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+        devices = evidence["device_id"].to_numpy(np.int64, na_value=-1) if "device_id" in evidence else None
+        for device in self.accounting.steps["device_id"].dropna().unique().tolist():
+            of_device = slice(None) if devices is None else devices == device
+            spans = unrecorded(self.info.examination, device)
+            if within(spans, starts[of_device], starts[of_device] + lengths[of_device]).any():
+                return True
+        return False
 
     def _replayed_gain(self, saves: Saves) -> Replayed | None:
         try:

@@ -18,10 +18,10 @@ from npuprof.advice.budget import budget, first_line, idle_text, unknown_ns
 from npuprof.advice.explained import explained_ns
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule, State
-from npuprof.advice.gains import Confidence
+from npuprof.advice.gains import Confidence, gain_of
 from npuprof.advice.rules_of_packages import rules
 from npuprof.advice.wording import behind, without_once
-from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, Accounting
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED, Accounting
 from npuprof.analysis.detected_steps import detected_steps
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.host_times import HOST_LABELS
@@ -62,6 +62,7 @@ PARTS_OF_NAMES = {
     "copy": ("copy",),
     "idle": IDLE,
     BETWEEN_STEPS: (BETWEEN_STEPS,),
+    NOT_RECORDED: (NOT_RECORDED,),
 }
 """The parts of a step that each name of the JSON, the headline and the gates stands for."""
 
@@ -212,8 +213,9 @@ class Advice(LongText):
         -------
         pandas.DataFrame
             ``part`` (``computing``, ``waiting``, ``moving``, ``communication``, ``copy``, ``host``, ``idle``,
-            ``between_steps``, and last ``unknown``: idle time without a known cause), ``cause`` (of idle time, and what
-            the host did), ``time_ns``, ``usual_ns`` and ``collect``: what to record to know the cause.
+            ``between_steps``, ``not_recorded``, and last ``unknown``: idle time without a known cause), ``cause`` (of
+            idle time, and what the host did), ``time_ns``, ``usual_ns`` and ``collect``: what to record to know
+            the cause.
         """
         table: pd.DataFrame = self._budget.copy()
         return table
@@ -416,11 +418,21 @@ def _as_recorded(finding: Finding, tables: Mapping[str, pd.DataFrame]) -> Findin
 def _check(rule: Rule, facts: Facts) -> Finding:
     """Return the finding of a rule; a rule that raises, since it may come from another package, cannot tell."""
     try:
-        finding = _sound(rule.check(facts), rule)
+        finding = _judged(_sound(rule.check(facts), rule), facts)
         return replace(finding, action=for_framework(finding.action, facts.info))
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule
         problem = encodable(f"{type(error).__name__}: {error}")
         return Finding(encodable(str(rule.name)), "cannot tell", detail=problem, collect="the rule failed")
+
+
+def _judged(finding: Finding, facts: Facts) -> Finding:
+    """Return a finding whose confidence allows for what the examination found about its evidence."""
+    sound = facts.sound and not facts.touches_doubt(finding.table, finding.rows)
+    predicted = finding.confidence == "measured"
+    limits = finding.gain_lo_ns, finding.gain_hi_ns
+    return replace(
+        finding, **gain_of(*limits, predicted=predicted, sound=sound, saves=finding.saves, gains_ns=finding.gains_ns)
+    )
 
 
 def _sound(finding: Any, rule: Rule) -> Finding:

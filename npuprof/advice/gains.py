@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple, TypeAlias, TypedDict
 
 import pandas as pd
 
-Confidence: TypeAlias = Literal["measured", "bounded", "guess"]
-"""``measured`` if a replay predicts the gain, ``bounded`` if only its limits are known."""
+Confidence: TypeAlias = Literal["measured", "bounded"]
+"""``measured`` if a replay predicts the gain from complete records, ``bounded`` if only its limits are known."""
 
 
 @dataclass(frozen=True)
@@ -53,3 +53,35 @@ class Replayed(NamedTuple):
 
     gain_ns: int
     gains_ns: tuple[int, ...] = ()
+
+
+def gain_of(
+    low_ns: int,
+    high_ns: int,
+    *,
+    predicted: bool = False,
+    sound: bool = True,
+    saves: Saves | None = None,
+    gains_ns: tuple[int, ...] = (),
+) -> Gain:
+    """Return a gain with its confidence: nothing else decides it, for any rule.
+
+    Parameters
+    ----------
+    low_ns, high_ns
+        Its limits.
+    predicted
+        Whether a replay predicts it.
+    sound
+        Whether the examination found complete what it rests on; if not, nothing is sure to be gained.
+    saves, gains_ns
+        What it was replayed without, and the gain of each step.
+    """
+    measured = predicted and sound and low_ns == high_ns
+    return Gain(
+        gain_lo_ns=low_ns if sound else 0,
+        gain_hi_ns=high_ns,
+        confidence="measured" if measured else "bounded",
+        saves=saves,
+        gains_ns=gains_ns if measured else (),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
-from npuprof.advice.gains import Gain, Replayed
+from npuprof.advice.gains import Gain, Replayed, gain_of
 from npuprof.advice.job_member import Member
 from npuprof.advice.to_collect import is_unknown
 from npuprof.advice.wording import ranks_called
@@ -92,6 +92,11 @@ class JobFacts(Facts):
     ) -> None:
         tables = {name: next(iter(members)).tables[name].iloc[:0] for name in next(iter(members)).tables}
         info = Info(simulated=simulated, collector=members[0].advice.facts.info.collector)
+        info.examination = [
+            replace(each, rank=member.rank, spans=())
+            for member in members
+            for each in member.advice.facts.info.examination
+        ]
         super().__init__(tables, info, joined([member.accounting for member in members]))
         self.members = {member.rank: member for member in members}
         self.absent = list(absent)
@@ -308,13 +313,8 @@ class JobFacts(Facts):
         most = gain + sum(each.share_ns for each in of_absent if each not in parts)
         most = max(most, round(gain * self._present_gain_ns / max(whole, 1)))
         by_step = self.joint.gains_ns * (gain / whole) if self.joint is not None and whole else np.zeros(0)
-        return Gain(
-            gain_lo_ns=least,
-            gain_hi_ns=most,
-            confidence="measured" if surely else "bounded",
-            saves=None,
-            gains_ns=tuple(np.rint(by_step).astype(np.int64).tolist()),
-        )
+        by_step_ns = tuple(np.rint(by_step).astype(np.int64).tolist())
+        return gain_of(least, most, predicted=surely, sound=self.sound, gains_ns=by_step_ns)
 
     @cached_property
     def _present_gain_ns(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,11 +15,14 @@ from npuprof.analysis.idle_causes import UNKNOWN, idle_causes, unmeasured_causes
 from npuprof.analysis.intervals import Spans, covering, executed_spans, intersection, pieces, subtract, union
 from npuprof.analysis.step_windows import Basis, StepWindows, counted, step_windows
 from npuprof.arrays import Bools, Int64
-from npuprof.tables.info import Info, Selected
+from npuprof.tables.info import Info, Selected, Violation
 from npuprof.words import quantities
 
 BETWEEN_STEPS = "between_steps"
 """The part of a step between the end of its mark (of its last task) and the start of the next step."""
+
+NOT_RECORDED = "not_recorded"
+"""The part of a step in which the device may have run what is not in the recording."""
 
 PARTS = (
     "computing",
@@ -31,6 +34,7 @@ PARTS = (
     "idle_inside",
     "idle_tail",
     BETWEEN_STEPS,
+    NOT_RECORDED,
     HOST,
 )
 """Disjoint parts of a step, in this order.
@@ -40,18 +44,30 @@ PARTS = (
 them apart. ``copy`` is time of copies outside both. The device is idle before its first task of the step
 (``idle_head``), after its last task (``idle_tail``), and between them (``idle_inside``). A step lasts to the start of
 the next consecutive one: what the device does between the end of its mark and that start keeps its part, and the rest
-is ``between_steps``. Of a run without a device all time in a mark is ``host``, with what the host did as the causes.
+is ``between_steps``. Where records are missing (:attr:`npuprof.tables.info.Info.examination`), time without recorded
+work is ``not_recorded``: it is neither known to be idle, nor to be the host's fault. Of a run without a device all time
+in a mark is ``host``, with what the host did as the causes.
 """
 
 IDLE = ("idle_head", "idle_inside", "idle_tail")
 """The parts in which the device had no work."""
 SPLIT_UNKNOWN = "split unknown"
 """Cause of ``communication``: waiting and moving cannot be separated."""
+MISSING = "missing records"
+"""Cause of ``not_recorded``."""
 BUBBLE = "bubble"
 """Cause of ``communication``: the vendor's pipeline bubble, which is receives from another stage."""
 
+MATTERS = 0.01
+"""The share of a step that lost records may move before its figures cannot be trusted."""
+
+RUNS_OVER = "runs_over_ns"
+"""The column of ``kernels``, ``communication`` and ``tasks``, present where a duration runs over the next row of its
+stream: by how much."""
+
 _MOVING = ("memcpy", "reduceinline", "inlinereduce", "rdmasend", "rdmasendpayload", "sdmacopy", "reduceasync")
 _COPY_TYPES = ("PCIE_DMA_SQE", "SDMA_SQE", "MEMCPY_ASYNC", "gpu_memcpy", "gpu_memset")
+_ALWAYS = int(np.iinfo(np.int64).min)
 _NO_DEVICE = -1  # in a run of the host alone
 _VENDOR_TIMES = ("computing_ns", "communication_not_overlapped_ns", "free_ns")
 
@@ -65,10 +81,11 @@ class Accounting:
     steps
         A row for each step and device: ``rank``, ``device_id``, ``step`` (<NA> for a run without steps),
         ``duration_ns``, ``basis`` (:data:`npuprof.analysis.step_windows.Basis`), ``head_known`` (whether the device
-        was idle before the first task of the step, and not busy with an earlier step that is not in the profile) and
-        ``closed`` (see :meth:`npuprof.analysis.step_windows.StepWindows.lasting`). The duration is the time of the
-        step's mark that no step covers which began later, and the time to the start of the next consecutive step: no
-        moment belongs to two steps of a device.
+        was idle before the first task of the step, and not busy with an earlier step that is not in the profile),
+        ``closed`` (see :meth:`npuprof.analysis.step_windows.StepWindows.lasting`) and ``complete`` (whether lost
+        records move none of its parts by more than 1 %). The duration is the time of the step's mark that no step
+        covers which began later, and the time to the start of the next consecutive step: no moment belongs to two
+        steps of a device.
     intervals
         A row for each interval: ``row`` (of `steps`), ``part``, ``cause``, ``start_ns``, ``duration_ns``. The vendor's
         step times have no position: their start is <NA>.
@@ -95,11 +112,13 @@ class Accounting:
     def counted(self) -> Int64:
         """Return the rows of :attr:`steps` that figures per step are of.
 
-        A step that others cover has no time of its own. Of the others those of
-        :func:`npuprof.analysis.step_windows.counted`.
+        A step that others cover has no time of its own, and one of which records were lost only counts if there is no
+        other. Of the others those of :func:`npuprof.analysis.step_windows.counted`.
         """
         is_lasting = (self.steps["duration_ns"] > 0).to_numpy(bool)
-        rows = np.flatnonzero(is_lasting if is_lasting.any() else ~is_lasting)
+        is_lasting = is_lasting if is_lasting.any() else ~is_lasting
+        complete = is_lasting & self.steps["complete"].to_numpy(bool)
+        rows = np.flatnonzero(complete if complete.any() else is_lasting)
         steps = self.steps.iloc[rows]
         device = steps.groupby(["rank", "device_id"], dropna=False, sort=False).ngroup().to_numpy(np.int64)
         kept: Int64 = rows[counted(device, steps["closed"].to_numpy(bool))]
@@ -143,6 +162,7 @@ def account(
     selection: Selected | None = None,
     apart: Collection[int] = (),
     executed: Collection[tuple[str, int, int]] = (),
+    examination: Collection[Violation] = (),
 ) -> Accounting:
     """Attribute each nanosecond of each step of each device to one part and one cause.
 
@@ -159,6 +179,8 @@ def account(
     executed
         Name, start and end of the cells of a run that was started by hand. Of a run without steps, only their time and
         that of the device's work is accounted for.
+    examination
+        What is impossible or missing: :attr:`npuprof.tables.info.Info.examination`.
     """
     cells = executed_spans(executed)
     windows = {
@@ -171,7 +193,10 @@ def account(
     times = _vendor_rows(tables["step_times"])
     known = times["device_id"].fillna(next(iter(windows), -1))  # a run of one device may lack its number
     devices = [device for device, window in windows.items() if window.basis != "run" or not (known == device).any()]
-    accounted = [_device(tables, device, windows[device], cells, joined=device not in apart) for device in devices]
+    accounted = [
+        _device(tables, device, windows[device], cells, unrecorded(examination, device), joined=device not in apart)
+        for device in devices
+    ]
     accounted.append(_vendor(times[~known.isin(devices).to_numpy(bool)] if "rank" not in times else times))
     if is_of_host(tables):
         alone = step_windows(tables, _NO_DEVICE).timed().lasting().clipped(*bounds)
@@ -188,7 +213,33 @@ def of_every_kind(accounting: Accounting, tables: Mapping[str, pd.DataFrame], in
         return accounting
     tables = {**tables, "steps": tables["steps"].drop(columns="counted")}
     without_host = [clock.device_id for clock in info.clocks if not clock.joined]
-    return account(tables, info.rank, info.selection, without_host, info.executed)
+    return account(tables, info.rank, info.selection, without_host, info.executed, info.examination)
+
+
+def unrecorded(examination: Iterable[Violation], device_id: int) -> Spans:
+    """Return the times in which a device may have run what was not recorded."""
+    spans = [span for violation in examination if violation.device_id in (None, device_id) for span in violation.spans]
+    edges = np.array(spans, np.int64).reshape(-1, 2)
+    return union(edges[:, 0], edges[:, 1])
+
+
+def doubtful_steps(windows: StepWindows, missing: Spans, computing: Spans) -> Bools:
+    """Return the steps of which a part may be wrong by more than 1 %.
+
+    Parameters
+    ----------
+    windows
+        The steps.
+    missing
+        The times in which the device may have run something else than what was recorded.
+    computing
+        The times in which it ran kernels for sure, beside which others change no part.
+    """
+    starts, ends, window = pieces(subtract(missing, computing), windows.spans)
+    moved = np.zeros(len(windows.steps), np.int64)
+    np.add.at(moved, windows.owner[window], ends - starts)
+    doubtful: Bools = moved > MATTERS * windows.durations()
+    return doubtful
 
 
 @dataclass(frozen=True)
@@ -200,6 +251,13 @@ class _Stretches:
     row: Int64
     starts: Int64 | None
     durations: Int64
+
+    def lasting(self) -> _Stretches:
+        """Return the intervals that take time."""
+        kept = self.durations > 0
+        if self.starts is None or kept.all():
+            return self
+        return replace(self, row=self.row[kept], starts=self.starts[kept], durations=self.durations[kept])
 
 
 @dataclass(frozen=True)
@@ -244,6 +302,19 @@ def devices_of(tables: Mapping[str, pd.DataFrame]) -> list[int]:
     return sorted(devices)
 
 
+def overrun_steps(tables: Mapping[str, pd.DataFrame], device_id: int, windows: StepWindows) -> Bools:
+    """Return the steps in which work whose duration ran over the next of its stream takes more than 1 %."""
+    wrong = [
+        _covered_spans(frame[(frame[RUNS_OVER] > 0).to_numpy(bool) & (frame["device_id"] == device_id).to_numpy(bool)])
+        for frame in (tables[name] for name in ("kernels", "communication", "tasks"))
+        if RUNS_OVER in frame
+    ]
+    if not wrong:
+        return np.zeros(len(windows.steps), bool)
+    nothing = np.zeros(0, np.int64)
+    return doubtful_steps(windows, union(*map(np.concatenate, zip(*wrong, strict=True))), (nothing, nothing))
+
+
 def _within_cells(windows: StepWindows, *spans: Spans) -> StepWindows:
     """Return the windows without the time outside of cells, if they are known, of work and of the marks of steps."""
     if not len(spans[0][0]):
@@ -254,9 +325,18 @@ def _within_cells(windows: StepWindows, *spans: Spans) -> StepWindows:
 
 
 def _device(
-    tables: Mapping[str, pd.DataFrame], device_id: int, lasting: StepWindows, cells: Spans, *, joined: bool
+    tables: Mapping[str, pd.DataFrame],
+    device_id: int,
+    lasting: StepWindows,
+    cells: Spans,
+    missing: Spans,
+    *,
+    joined: bool,
 ) -> _Accounted:
     parts, busy = device_parts(tables, device_id)
+    parts.append((NOT_RECORDED, MISSING, subtract(missing, busy)))
+    doubtful = doubtful_steps(lasting, missing, parts[0][2]) | overrun_steps(tables, device_id, lasting)
+    busy = union(*(np.concatenate(edges) for edges in zip(busy, missing, strict=True)))
     windows = _within_cells(lasting, cells, busy)
     stretches = []
 
@@ -267,7 +347,7 @@ def _device(
         starts, ends, window = pieces(spans, windows.spans)
         add(part, cause, starts, ends, windows.owner[window])
     first, last = _busy_bounds(busy, windows)
-    head_known = _head_known(tables["api"], windows, last)
+    known_from = _known_from(tables, windows, first, last)
     idle = subtract(union(*windows.spans), busy)
     for cause, spans in idle_causes(tables, idle) if joined else [(UNKNOWN, idle)]:
         starts, ends, window = pieces(spans, windows.spans)
@@ -275,17 +355,18 @@ def _device(
         between = windows.between[window]
         head = ~between & (ends <= first[row])
         tail = ~between & ~head & (starts >= last[row])
-        is_known = head & head_known[row]
-        for part, name, is_selected in (
-            ("idle_head", cause, is_known),
-            ("idle_head", UNKNOWN, head & ~is_known),
-            ("idle_inside", cause, ~between & ~head & ~tail),
-            ("idle_tail", cause, tail),
-            (BETWEEN_STEPS, cause, between),
+        known = np.clip(known_from[row], starts, ends)
+        add("idle_head", UNKNOWN, starts[head], known[head], row[head])
+        add("idle_head", cause, known[head], ends[head], row[head])
+        for part, is_selected in (
+            ("idle_inside", ~between & ~head & ~tail),
+            ("idle_tail", tail),
+            (BETWEEN_STEPS, between),
         ):
-            add(part, name, starts[is_selected], ends[is_selected], row[is_selected])
-    steps = _steps(windows.steps, device_id, windows.durations(), windows.basis, head_known, windows.closed)
-    return _Accounted(steps, stretches)
+            add(part, cause, starts[is_selected], ends[is_selected], row[is_selected])
+    known = known_from == _ALWAYS
+    steps = _steps(windows.steps, device_id, windows.durations(), windows.basis, known, windows.closed)
+    return _Accounted(steps.assign(complete=~doubtful), [stretch.lasting() for stretch in stretches])
 
 
 def _host(tables: Mapping[str, pd.DataFrame], windows: StepWindows) -> _Accounted:
@@ -314,6 +395,7 @@ def _steps(
             "basis": basis,
             "head_known": head_known,
             "closed": closed,
+            "complete": True,
         }
     )
     return frame
@@ -375,25 +457,38 @@ def _busy_bounds(busy: Spans, windows: StepWindows) -> tuple[Int64, Int64]:
     return first, last
 
 
-def _head_known(api: pd.DataFrame, windows: StepWindows, last: Int64) -> Bools:
-    """Return whether the device had finished all earlier work when each step began.
+def _known_from(tables: Mapping[str, pd.DataFrame], windows: StepWindows, first: Int64, last: Int64) -> Int64:
+    """Return from when on the device is known to have finished all earlier work, for each step.
 
-    This is certain if the previous step is in the profile, or if a host call in the step waits until its last task
-    ended.
+    This is so from its beginning on if the previous step is in the profile, or if a host call in the step waits until
+    its last task ended; else from the return of a call on that waited for all streams before the first task of the
+    step; else never.
     """
-    is_known = np.zeros(len(windows.steps), bool)
     if windows.basis == "run":
-        is_known[:] = True  # nothing came before the run
-        return is_known
-    is_known[windows.owner[windows.owner != windows.owner[:1].sum()]] = True
+        return np.full(len(windows.steps), _ALWAYS)  # nothing came before the run
+    known_from = np.full(len(windows.steps), np.iinfo(np.int64).max)
+    api = tables["api"]
     waits = api[schema.matching(api["name"], lambda name: "Synchronize" in name)]
     begins = waits["start_ns"].to_numpy(np.int64)
+    returns = begins + waits["duration_ns"].to_numpy(np.int64)
+    streams = tables["tasks"][["device_id", "stream_id"]].drop_duplicates()
+    if streams["device_id"].nunique() == 1:
+        for_all = schema.matching(
+            waits["name"],
+            lambda name: "Event" not in name and ("Stream" not in name or len(streams) == 1),
+        )
+        returned = np.append(np.iinfo(np.int64).max, np.sort(returns[for_all]))
+        latest = returned[np.searchsorted(returned[1:], first, side="right")]
+        begun = np.full(len(windows.steps), np.iinfo(np.int64).max)
+        np.minimum.at(begun, windows.owner, windows.starts)
+        known_from = np.where(latest <= begun, _ALWAYS, latest)
+    known_from[windows.owner[windows.owner != windows.owner[:1].sum()]] = _ALWAYS
     place = np.searchsorted(windows.starts, begins, side="right") - 1
     inside = (place >= 0) & (begins < windows.ends[place]) if len(windows.ends) else np.zeros(len(begins), bool)
     owner = windows.owner[place[inside]] if len(windows.owner) else np.zeros(0, np.int64)
-    late = begins[inside] + waits["duration_ns"].to_numpy(np.int64)[inside] > last[owner]
-    is_known[owner[late]] = True
-    return is_known
+    late = returns[inside] > last[owner]
+    known_from[owner[late]] = _ALWAYS
+    return known_from
 
 
 def _vendor_rows(step_times: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.accounting import RUNS_OVER
 from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, lines
@@ -93,6 +94,8 @@ def kernel_rows(
         else:
             made[key] = kernels[_OF_KERNELS[key]].array
     made["duration_ns"] = kernels["duration_ns"].to_numpy(np.int64)
+    if RUNS_OVER in kernels:
+        made["over"] = (kernels[RUNS_OVER] > 0).to_numpy(bool)
     made["host_ns"] = _host_ns(tables, launches)
     made["launch_delay_ns"] = launches["launch_delay_ns"].array
     rows: pd.DataFrame = pd.DataFrame(made)
@@ -195,6 +198,23 @@ def with_share_errors(table: pd.DataFrame, rows: pd.DataFrame, keys: Sequence[Ke
     error = _OF_95_PERCENT * np.sqrt(middle * (1 - middle) / taken) + np.abs(middle - share) + share[is_between].sum()
     error = np.where(is_guessed & ~is_between, np.minimum(error, np.maximum(share, 1 - share)), 0.0)
     table.insert(table.columns.tolist().index("share") + 1, "share_error", error)
+    return table
+
+
+def with_overruns(table: pd.DataFrame, rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
+    """Return the sums with the number of kernels whose duration runs over the next of their stream, if there are any.
+
+    Parameters
+    ----------
+    table, rows, keys
+        The result of :func:`sums`, and its arguments.
+    """
+    if "over" not in rows or not rows["over"].any():
+        return table
+    number, groups = group_sums(rows, keys)
+    order = np.argsort(-groups["total_ns"].to_numpy(np.int64), kind="stable")  # that of the table
+    wrong = np.bincount(number, rows["over"], minlength=len(groups)).astype(np.int64)[order]
+    table.insert(table.columns.tolist().index("share") + 1, "overruns", wrong)
     return table
 
 

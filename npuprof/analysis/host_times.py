@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import BETWEEN_STEPS, Accounting
+from npuprof.analysis.accounting import BETWEEN_STEPS, NOT_RECORDED, Accounting
 from npuprof.analysis.by import Key, operator_rows, sums
 from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, is_of_host
@@ -20,7 +20,7 @@ from npuprof.lines.frames import Frame, cell_name, frame_text
 _ADDRESS = re.compile(r"(?: object)? at 0x[0-9a-f]+")
 _GROUPS: Mapping[str, tuple[Key, ...]] = {"line": ("line",), "module": ("module",), "operator": ("op", "shapes")}
 
-HOST_LABELS: Mapping[str, str] = {**ACTIVITY_LABELS, BETWEEN_STEPS: "between steps"}
+HOST_LABELS: Mapping[str, str] = {**ACTIVITY_LABELS, BETWEEN_STEPS: "between steps", NOT_RECORDED: "not recorded"}
 """Names of the parts of a run without a device, in reports and findings."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED
 
 
 def with_waiting(parts: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
@@ -53,12 +53,14 @@ def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``rank``, ``step`` (numbered from 0 if the run has no numbers), ``duration_ns``, ``computing_ns``,
-        ``waiting_ns``, ``moving_ns``, ``communication_ns`` (not known to be either), ``copy_ns``, ``idle_ns`` and
-        ``between_steps_ns``, which add up to the step, in order. Several devices of a rank are summed. Where the steps
-        of some ranks are of marks and those of others of kernels, all time without work is ``idle_ns``.
+        ``waiting_ns``, ``moving_ns``, ``communication_ns`` (not known to be either), ``copy_ns``, ``idle_ns``,
+        ``between_steps_ns`` and ``not_recorded_ns``, which add up to the step, in order. Several devices of a rank are
+        summed. Where the steps of some ranks are of marks and those of others of kernels, all time without work is
+        ``idle_ns``.
     """
     names = ("duration_ns", "computing", "waiting", "moving", "communication", "copy")
     columns = ["rank", "step", *(f"{name.removesuffix('_ns')}_ns" for name in names), "idle_ns", "between_steps_ns"]
+    columns.append(f"{NOT_RECORDED}_ns")
     if not len(parts):
         nothing: pd.DataFrame = pd.DataFrame({name: pd.Series(dtype="int64") for name in columns})
         return nothing
@@ -72,6 +74,7 @@ def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
             **{f"{name.removesuffix('_ns')}_ns": known[name].astype("int64") for name in names},
             "idle_ns": (known[list(IDLE)].sum(axis=1) + (1 - apart) * known[BETWEEN_STEPS]).astype("int64"),
             "between_steps_ns": apart * known[BETWEEN_STEPS].astype("int64"),
+            f"{NOT_RECORDED}_ns": known[NOT_RECORDED].astype("int64"),
         }
     )
     summed: pd.DataFrame = by_device.groupby(["rank", "step"], sort=True).sum().reset_index()

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, account
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED, PARTS, Accounting, account
 from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.host_times import HostTimes, host_times
 from npuprof.analysis.intervals import executed_spans, total, union, within
@@ -66,7 +66,7 @@ class DeviceTimes:
     @property
     def busy_ns(self) -> int:
         """Time with a kernel, collective or copy."""
-        return self.span_ns - self.idle_ns - self.parts[BETWEEN_STEPS]
+        return self.span_ns - self.idle_ns - self.parts[BETWEEN_STEPS] - self.parts[NOT_RECORDED]
 
     @property
     def idle_ns(self) -> int:
@@ -153,7 +153,11 @@ def summarise(
         Maximum number of operators, kernels and calls to list.
     """
     counted_names = ("kernels", "tasks", "api", "operators", "communication", "steps")
-    parts = account(tables, selection=info.selection, executed=info.executed) if accounting is None else accounting
+    parts = (
+        account(tables, selection=info.selection, executed=info.executed, examination=info.examination)
+        if accounting is None
+        else accounting
+    )
     steps = tables["steps"][of_counted_kind(tables["steps"])]
     return Summary(
         wall_ns=_wall_ns(tables, info),

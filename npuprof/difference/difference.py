@@ -38,6 +38,7 @@ _WORDS = {
     "copy": "copies",
     "idle": "an idle {}",
     "between_steps": "time between steps",
+    "not_recorded": "time that is not recorded",
     "host": "the host",
 }
 _COMMON = {

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, copies
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED, PARTS, copies
 from npuprof.analysis.host_accounting import HOST
 from npuprof.analysis.intervals import Spans, pieces
 from npuprof.arrays import Int64
@@ -66,7 +66,7 @@ def owned(tables: Mapping[str, pd.DataFrame], steps: pd.DataFrame, intervals: pd
     starts = intervals["start_ns"].to_numpy(np.int64, na_value=0)
     ends = starts + intervals["duration_ns"].to_numpy(np.int64)
     is_placed = intervals["start_ns"].notna().to_numpy()
-    without_rows = np.isin(part, [PARTS.index(name) for name in (*IDLE, BETWEEN_STEPS, HOST)])
+    without_rows = np.isin(part, [PARTS.index(name) for name in (*IDLE, BETWEEN_STEPS, NOT_RECORDED, HOST)])
     alone = np.flatnonzero(without_rows | ~is_placed)
     empty = np.full(len(alone), -1, np.int64)
     pieces = [Owned(alone, empty, empty, (ends - starts)[alone], empty * 0)]

@@ -16,6 +16,7 @@ OF_PART = {
     "copy": "copy",
     "idle": "gap",
     "between_steps": "gap",
+    "not_recorded": "lost",
 }
 _OF_CLOCK = (0.5, 1.5)  # the log ratio of kernel times relative to that of clocks, within which the clock explains it
 

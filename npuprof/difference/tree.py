@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import BETWEEN_STEPS, PARTS
+from npuprof.analysis.accounting import BETWEEN_STEPS, NOT_RECORDED, PARTS
 from npuprof.analysis.host_accounting import HOST
 from npuprof.arrays import Int64
 from npuprof.difference.owners import OWNERS
@@ -209,7 +209,6 @@ def _number(kinds: pd.DataFrame, levels: Sequence[pd.Series[Any]]) -> tuple[pd.D
 
 def _part_numbers(parts: pd.Series[Any]) -> tuple[Int64, list[str]]:
     """Return the number of each part in the order of the accounting, and the names of all parts."""
-    number = {
-        part: place for place, part in enumerate((*PARTS[: PARTS.index("copy") + 1], "idle", BETWEEN_STEPS, HOST))
-    }
+    names = (*PARTS[: PARTS.index("copy") + 1], "idle", BETWEEN_STEPS, NOT_RECORDED, HOST)
+    number = {part: place for place, part in enumerate(names)}
     return parts.map(number).to_numpy(np.int64), list(number)

@@ -207,6 +207,7 @@ PART_LABELS: Mapping[str, str] = {
     "copy": "copies",
     "idle": "idle",
     "between_steps": "between steps",
+    "not_recorded": "not recorded",
 }
 """Names of the parts of a step in reports; the three idle parts are one."""
 

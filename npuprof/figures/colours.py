@@ -87,6 +87,7 @@ PARTS: Mapping[str, str] = {
     "copy": FAMILIES["movement"].colour,
     "idle": "#8f959c",
     "between_steps": "#6b7076",
+    "not_recorded": "#b0a060",
     "host": FAMILIES["python"].colour,
 }
 """Colours of the parts of a step."""
@@ -116,7 +117,14 @@ SEVERITIES: Mapping[str, str] = {"error": "#ff4838", "warning": "#b27d00", "info
 BADGE = f"background:{SEVERITIES['warning']};color:{ink(SEVERITIES['warning'])};border-radius:3px"
 """The style of a word in HTML that must be seen, such as that a run is simulated."""
 
-PATTERNS: Mapping[str, str] = {"waiting": ".", "moving": "\\", "communication": "-", "idle": "/", "between_steps": "x"}
+PATTERNS: Mapping[str, str] = {
+    "waiting": ".",
+    "moving": "\\",
+    "communication": "-",
+    "idle": "/",
+    "between_steps": "x",
+    "not_recorded": "+",
+}
 """Patterns of plotly for parts without computing, so that no part is known by its colour alone."""
 
 SLOWER, FASTER = "#ff4838", "#4868e8"

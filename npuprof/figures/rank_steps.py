@@ -30,6 +30,7 @@ _PANELS = {
     "copy_ns": "copies",
     "idle_ns": "idle",
     "between_steps_ns": "between steps",
+    "not_recorded_ns": "not recorded",
 }
 _MOST_CELLS = 44_000  # over all panels; beyond that, a cell shows the furthest of several values
 _LEAST_SPAN = 0.02  # of a step: noise of a healthy job stays pale

@@ -27,6 +27,7 @@ NAMES = {
     "copy": "copies",
     "idle": "idle",
     "between_steps": "between steps",
+    "not_recorded": "not recorded",
     "host": "host, without a device",
 }
 """Names of the bars by part; the three idle parts share one bar."""

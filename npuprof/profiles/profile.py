@@ -116,20 +116,21 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
     @cached_property
     def aligned(self) -> Mapping[str, pd.DataFrame]:
-        """The tables with the times of devices on the host's clock, as every analysis takes them that joins both.
+        """The tables with the times of devices on the host's clock, and durations that do not run over the next row.
 
-        They are :attr:`tables` where no clock needs a correction; notes tell of each that does.
+        They are :attr:`tables` where nothing needs a correction; notes tell of each that does.
         """
         from npuprof.analysis.device_clocks import on_host_clock
+        from npuprof.analysis.examination import without_overruns
 
-        return on_host_clock(self.tables, self._clocks)
+        return without_overruns(on_host_clock(self.tables, self._clocks))
 
     @cached_property
     def summary(self) -> Summary:
         """The key figures of the run."""
         from npuprof.analysis.summary import summarise
 
-        return summarise(self.tables, self.info, self.accounting)
+        return summarise(self.aligned, self.info, self.accounting)
 
     @cached_property
     def accounting(self) -> Accounting:
@@ -149,7 +150,10 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
         if self._whole_accounting is not None:
             return covered(self._whole_accounting, self.aligned)
-        return account(self.aligned, self.info.rank, self.info.selection, apart(self._clocks), self.info.executed)
+        if isinstance(self.tables, LazyTables):
+            self.tables.make_all()  # what is missing in any of them is known then
+        info = self.info
+        return account(self.aligned, info.rank, info.selection, apart(self._clocks), info.executed, info.examination)
 
     def _step_parts(self) -> pd.DataFrame:
         return self.accounting.by_part()
@@ -293,18 +297,19 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
             (nearest rank).
             ``count`` and ``rank`` are methods of a DataFrame: write ``run.by("op")["count"]``. By ``line``, where
             samples tell lines, the true share is within ``share_error`` of ``share`` with a probability of 95 %: 0
-            where lines are certain.
+            where lines are certain. ``overruns`` is the number of kernels whose recorded duration runs over the next
+            one of their stream, and is wrong; without any, there is no such column.
 
         Raises
         ------
         OptionsError
             If a key is unknown or repeated, or no key is given.
         """
-        from npuprof.analysis.by import checked_keys, sums, with_share_errors
+        from npuprof.analysis.by import checked_keys, sums, with_overruns, with_share_errors
 
         chosen = checked_keys(keys)
         rows = self._summed_rows(chosen)
-        return with_share_errors(sums(rows, chosen), rows, chosen)
+        return with_overruns(with_share_errors(sums(rows, chosen), rows, chosen), rows, chosen)
 
     def with_detected_steps(self) -> Profile:
         """Return the run with steps of a sequence of kernels that comes again and again: a guess, called detected.

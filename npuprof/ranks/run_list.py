@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +132,9 @@ class RunList:
             options=_common([info.options for info in facts]),
             simulated=any(info.simulated for info in facts),
             cells=common_cells(info.cells for info in facts),
+            examination=[
+                replace(each, rank=info.rank, spans=()) for info in facts for each in info.examination
+            ],  # times are those of one rank
         )
 
     @property

@@ -9,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 
 from npuprof import progress
-from npuprof.analysis.device_clocks import clock_text, device_clocks
+from npuprof.analysis.device_clocks import clock_text, device_clocks, on_host_clock
+from npuprof.analysis.examination import examine, mark_overruns, with_overruns
 from npuprof.errors import SourceError
 from npuprof.sources import database, folder_of_files, forms, torch_npu
 from npuprof.sources.base import Decoded
@@ -19,7 +20,6 @@ from npuprof.sources.derived_tables import compare, complete, devices_of
 from npuprof.sources.detect import DetectedResult
 from npuprof.sources.lazy_tables import LazyTables, completed
 from npuprof.sources.lost_files import note_lost_results
-from npuprof.sources.references import note_dangling
 from npuprof.sources.repeated_rows import note_repeated_rows
 from npuprof.sources.selection import Selection
 from npuprof.sources.slicing import cut
@@ -57,6 +57,10 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
         frames = decoded.tables
         if not source.is_complete:
+            if isinstance(frames, LazyTables):
+                frames.then("kernels", with_overruns)
+            else:
+                mark_overruns(frames)
             complete(decoded)
         if isinstance(frames, LazyTables):
             frames.within(lambda: refusing_too_large(run.path))
@@ -101,15 +105,16 @@ def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedRe
     if run.source.is_complete:
         return
     note_repeated_rows(frames, decoded.notes)
-    if not is_part:
-        note_dangling(frames, decoded.notes)
+    every = completed(dict(frames))
+    clocks = [] if decoded.info.source == CLUSTER_ANALYSIS else device_clocks(every)
+    decoded.info.examination = examine(on_host_clock(every, clocks), decoded.notes, is_part=is_part)
     if run.source in _RESULTS:
         note_lost_results(run.path, decoded, frames)
     if decoded.info.source == CLUSTER_ANALYSIS:
         return
     compare(frames, decoded.notes, decoded.info.collector)
     decoded.info.devices = devices_of(frames)
-    decoded.info.clocks = device_clocks(completed(dict(frames)))
+    decoded.info.clocks = clocks
     for clock in decoded.info.clocks:
         if text := clock_text(clock):
             (decoded.notes.warning if clock.joined else decoded.notes.error)("clock", text)

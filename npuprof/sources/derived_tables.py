@@ -9,6 +9,7 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.analysis.device_words import HOST_DEVICE
+from npuprof.analysis.examination import without_overruns
 from npuprof.analysis.intervals import total, union
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
@@ -37,9 +38,10 @@ def complete(decoded: Decoded) -> None:
     add_global_ranks(decoded, decoded.notes)
     if isinstance(frames, LazyTables) and "overlap" in frames:
         return
-    kernels, overlap = frames.get("kernels", tables.empty("kernels")), frames.get("overlap", tables.empty("overlap"))
-    if len(kernels) and not len(overlap):
-        other_tables = [frames.get(name, tables.empty(name)) for name in ("communication", "tasks")]
+    if len(frames.get("kernels", ())) and not len(frames.get("overlap", ())):
+        names = ("kernels", "communication", "tasks")
+        cut = without_overruns({name: frames.get(name, tables.empty(name)) for name in names})
+        kernels, *other_tables = (cut[name] for name in names)
         frames["overlap"] = overlap_table(kernels, other_tables[0], of_span(other_tables[1]))
         decoded.notes.ledger.make("kernels", "overlap", len(frames["overlap"]))
 
@@ -47,6 +49,7 @@ def complete(decoded: Decoded) -> None:
 def compare(frames: Mapping[str, pd.DataFrame], notes: Notes, collector: str = "") -> None:
     """Note differences of the tables from the vendor's sums, and steps that are missing by the numbers of others."""
     every = {name: frames[name] if name in frames else tables.empty(name) for name in tables.NAMES}
+    every = dict(without_overruns(every))
     _compare_overlap(every, notes)
     _compare_steps(every, notes)
     _compare_lengths(every, notes)

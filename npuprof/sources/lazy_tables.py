@@ -57,6 +57,15 @@ class LazyTables(MutableMapping[str, pd.DataFrame]):
             self._names[name] = None
             self._pending[name] = make
 
+    def then(self, name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+        """Change a table, if the run has it, as soon as it is made."""
+        with self._lock:
+            make = self._pending.get(name)
+            if make is not None:
+                self.later(name, lambda: change(make()))
+            elif name in self._made:
+                self[name] = change(self._made[name])
+
     def within(self, within: Callable[[], AbstractContextManager[None]]) -> None:
         """Make tables within a context, which words their errors."""
         self._within = within

@@ -14,6 +14,7 @@ import pandas as pd
 
 from npuprof import progress
 from npuprof import tables as schema
+from npuprof.analysis.examination import with_overruns
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded, PartReader, files_below
 from npuprof.sources.decoding import decode_run, refusing_too_large
@@ -113,6 +114,8 @@ class UnreadRun:
             frames = part.read(notes, ())
             if (notes.to_frame()["severity"] == "info").all():
                 self._read_alone.update(frames)
+                if "kernels" in frames:
+                    self._read_alone["kernels"] = with_overruns(frames["kernels"])
 
     def _refuse_changed(self) -> None:
         """Raise an error if a file is no longer as it was: tables read now would not match those read before."""

@@ -59,6 +59,45 @@ class DeviceClock:
     joined: bool = True
 
 
+@dataclass(frozen=True)
+class Violation:
+    """What cannot be so on a device, or is known to be missing: an entry of :attr:`Info.examination`.
+
+    Attributes
+    ----------
+    kind
+        ``overrun``: durations that run over the next kernel of their stream; ``no_time``: rows whose time was not
+        recorded; ``no_duration``: kernels of no duration; ``lost_tasks``: launches whose tasks are missing;
+        ``unexplained_wait``: waits for work that is not in the recording; ``end_lost``: device records end before the
+        run does; ``lost_rows``: rows that were lost at unknown times.
+    table
+        The table that is wrong or lacks rows.
+    message
+        What was found, and what follows.
+    count, amount_ns
+        How many rows are wrong or missing, and the time that is doubtful because of them.
+    device_id, stream_id
+        Where; None if it is unknown, or several.
+    rank
+        The rank, in facts of several runs.
+    steps
+        The numbers of the steps that it touches.
+    spans
+        Start and end of the times of the device, on the host's clock, in which it may have run what is not recorded.
+    """
+
+    kind: str
+    table: str
+    message: str
+    count: int
+    amount_ns: int = 0
+    device_id: int | None = None
+    stream_id: int | None = None
+    rank: int | None = None
+    steps: tuple[int, ...] = ()
+    spans: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+
+
 def common_cells(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
     """Return the ids of cells by number of several runs, without numbers that stand for different cells."""
     ids: dict[str, set[str]] = {}
@@ -114,6 +153,8 @@ class Info(LongText):
         them is no part of the run.
     clocks
         The clock of each device that has launches to compare; complete when notes are.
+    examination
+        What the examination of the tables found impossible or missing; complete when notes are.
     unprofiled_children
         As in :class:`npuprof.recordings.recording.Recording`.
     failed
@@ -144,6 +185,7 @@ class Info(LongText):
     emulated_ns: int = 0
     overhead: dict[str, int] = field(default_factory=dict)
     clocks: list[DeviceClock] = field(default_factory=list)
+    examination: list[Violation] = field(default_factory=list)
     code: dict[str, str] = field(default_factory=dict, repr=False)
     cells: dict[str, str] = field(default_factory=dict, repr=False)
     executed: list[tuple[str, int, int]] = field(default_factory=list)

@@ -13,7 +13,7 @@ from npuprof.analysis.accounting import account
 from npuprof.analysis.device_clocks import apart
 from npuprof.arrays import Int64
 from npuprof.sources.files.memory_limit import left_out
-from npuprof.tables.info import Info
+from npuprof.tables.info import Info, Selected
 from npuprof.timeline.columns import Columns, columns
 from npuprof.timeline.counter_tracks import CounterLine, lines, memory_lines, queue_lines, totals
 from npuprof.timeline.flows import Arrows, Relations
@@ -202,7 +202,8 @@ class Timeline(Observable):
 
     def summary(self, start_ns: int, end_ns: int) -> RangeSummary:
         """Return the summary of a range: slices by name and by lane, and device activity."""
-        parts = account(self._aligned, None, {"start_ns": start_ns, "end_ns": end_ns}, apart(self.info.clocks))
+        bounds: Selected = {"start_ns": start_ns, "end_ns": end_ns}
+        parts = account(self._aligned, None, bounds, apart(self.info.clocks), examination=self.info.examination)
         return summary(self.tables, self.groups, start_ns, end_ns, parts)
 
     def arrows(self) -> Arrows:

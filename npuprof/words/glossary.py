@@ -13,6 +13,7 @@ TERMS: Mapping[str, str] = {
     "AIV": "A vector core: the vector units of an AI Core, on chips that have them apart from the cube unit.",
     "allocator": "What gives tensors device memory. It keeps freed blocks, so that more is reserved than allocated.",
     "between samples": "The line of a kernel that was launched too long after a sample of the Python stack to tell.",
+    "not recorded": "Time in which a device may have run what is not in the recording, by what the rest of it says.",
     "between steps": "The time from the end of a step's mark to the next step, less what the device did in it.",
     "block": "A share of a kernel that one core computes. A kernel of fewer blocks than cores leaves cores unused.",
     "bounded": "Of a gain: the time lies between two limits, and findings are ordered by a tenth of the way from the "

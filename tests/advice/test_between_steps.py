@@ -39,6 +39,7 @@ def test_a_loop_that_waits_between_its_steps_is_told_everywhere(*, marks: bool) 
     assert advice.step_ns == _WORK + _GAP
     assert advice.parts() == {
         "computing": _WORK, "waiting": 0, "moving": 0, "communication": 0, "copy": 0, "idle": 0, "between_steps": _GAP,
+        "not_recorded": 0,
     }  # fmt: skip
     assert "between steps 73.3 %" in advice.verdict()
     (found, *_) = advice.fired

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.finding import Finding
+from npuprof.advice.gains import gain_of
 from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.wording import named_parts, ranks_called
 from npuprof.analysis.kernel_flops import shapes
@@ -47,7 +48,7 @@ def _imbalance(facts: JobFacts, played: Job, parts: Sequence[Part]) -> Finding:
     if alone is not None:
         title = f"Pipeline imbalance, or rank {alone} is slow"
         less_ns = _as_fast(facts, played, alone, [time for place, time in enumerate(of_stage) if place != heaviest])
-        gain |= {"gain_lo_ns": 0, "gain_hi_ns": max(gain["gain_hi_ns"], less_ns), "confidence": "bounded"}
+        gain = gain_of(0, max(gain["gain_hi_ns"], less_ns))
         same += f"; of its stage there is rank {alone} only, and more work and a slow card take longer alike"
     else:
         title = _title(either, all_of_them=len(either) == len(parts))

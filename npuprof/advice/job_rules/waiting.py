@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from npuprof.advice.finding import Finding
+from npuprof.advice.gains import gain_of
 from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.analysis.rank_blame import certain_blame
 from npuprof.analysis.rank_waits import costliest
@@ -35,9 +36,7 @@ def check(facts: JobFacts) -> Finding:
         "fires",
         title="Ranks arrive at collectives at different times",
         cost_ns=cost,
-        gain_lo_ns=0,
-        gain_hi_ns=cost if gain is None else gain,
-        confidence="bounded",
+        **gain_of(0, cost if gain is None else gain),
         detail=f"a rank waits {duration(cost)} a step; "
         + (f"the waits of all ranks come from {shares}" if shares else "the waits of all ranks come from many"),
         action="give every rank equal work: the same batch shapes, data loading and logging on all of them",

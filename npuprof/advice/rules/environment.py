@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
-from npuprof.advice.gains import Gain
+from npuprof.advice.gains import Gain, gain_of
 from npuprof.advice.rules import host_bound, memory_peak
 from npuprof.advice.to_collect import of_cell
 from npuprof.analysis.accounting import IDLE
@@ -47,7 +47,7 @@ def check(facts: Facts) -> Finding:
         )
     if idle and (level := _VERBOSE.get(variables.get("ASCEND_GLOBAL_LOG_LEVEL", ""))):
         cost = sum(time for cause, time in facts.idle_causes.items() if cause in HOST_CAUSES)
-        gain = Gain(gain_lo_ns=0, gain_hi_ns=cost, confidence="bounded", saves=None, gains_ns=())
+        gain = gain_of(0, cost)
         problems.append((cost, gain, f"CANN logs at level {level}", _to_set(facts, "ASCEND_GLOBAL_LOG_LEVEL", "3")))
     if not problems:
         return Finding(NAME, "clean")

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import npuprof
 from npuprof import tables
+from npuprof.analysis.examination import examine
 from npuprof.errors import SourceError
 from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Preference
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import detect
-from npuprof.sources.references import note_dangling
 from npuprof.tables.notes import Notes
 from tests.budget import examples
 from tests.sources.kineto.jobs import TorchJob
@@ -78,7 +78,7 @@ def test_each_lost_call_and_each_lost_task_is_counted(count: int, data: st.DataO
     for name, gone in (("api", calls), ("tasks", tasks)):
         frames[name] = frames[name].drop(index=sorted(gone)).reset_index(drop=True)
     notes = Notes()
-    note_dangling(frames, notes)
+    examine({**{name: tables.empty(name) for name in tables.NAMES}, **frames}, notes)
     told = {source: counted for _, source, _, counted, *_ in notes.to_frame().itertuples(index=False)}
     assert told.get("tasks", 0) == len(calls - tasks)
     # Launches after the last one whose task is there may have ended the collection.
@@ -90,7 +90,7 @@ def test_the_share_of_time_is_told() -> None:
     frames = _rows(10)
     frames["api"] = frames["api"].drop(index=[3, 4]).reset_index(drop=True)
     notes = Notes()
-    note_dangling(frames, notes)
+    examine({**{name: tables.empty(name) for name in tables.NAMES}, **frames}, notes)
     assert notes.to_frame()["message"].str.contains(r"\(20\.0 % of the time of tasks\)").tolist() == [True]
 
 

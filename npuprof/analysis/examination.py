@@ -1,0 +1,611 @@
+"""The examination of a run: what a device cannot have done, and what is missing by what the rest of the run says.
+
+It comes after decoding and before any analysis, and is the same for all sources. Whatever it finds is a note, and an
+entry of :attr:`npuprof.tables.info.Info.examination` that says where: analysis takes no time for idle in which a device
+may have run what was not recorded, and no figure for measured that rests on it.
+
+A stream runs one kernel or copy after another. In the published results of NPUs and GPUs that were available, kernels
+and copies of a stream never overlap by more than 2 us, and by up to 4 us where the next kernel is launched before the
+one before it ended (74 of 929 kernels of a B200); none ends after the end of the next one. A wait for a device returned
+within 68 us of the end of recorded work on GPUs, and within 376 us on NPUs.
+
+A row that was lost is known by the rows that name it: the call that launched a task, the operator of a communication
+task, the other side of the task queue, the caller of a Python function, the sample of an allocator at a block. In
+healthy results none of these is missing, but for the tasks in :data:`UNLAUNCHED`: measured on all published results of
+NPUs that were available, which `tests/analysis/test_references.py` repeats.
+
+Source: sources/RESULTS.md section 5.8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.analysis.accounting import (
+    RUNS_OVER,
+    device_parts,
+    devices_of,
+    doubtful_steps,
+    overrun_steps,
+    unrecorded,
+)
+from npuprof.analysis.causality import LaunchedTasks, launches_of
+from npuprof.analysis.intervals import Spans, intersection, subtract, total, union
+from npuprof.analysis.step_windows import run_window, step_windows
+from npuprof.arrays import Bools, Int64
+from npuprof.tables.info import Violation
+from npuprof.tables.notes import Notes
+from npuprof.words.quantities import counted, duration, share
+
+UNLAUNCHED = frozenset({"MsTx", "PROFILING_ENABLE", "PROFILING_DISABLE", "PLACE_HOLDER_SQE"})
+"""Types of tasks that no recorded call launches."""
+
+ABSENT = int(np.iinfo(np.int64).min)
+_LEAST, _MOST = ABSENT, int(np.iinfo(np.int64).max)
+_OVERLAP_NS = 10_000  # of two kernels of a stream
+_CONTAINED_NS = 4_000  # of a kernel that ends after the end of the next one
+_RETURNS_NS = {True: 200_000, False: 1_000_000}  # after the end of what was waited for, on GPUs and on NPUs
+_MOST_SPANS = 10_000
+_MOST_STEPS = 100_000
+_NAMED_STEPS = 6
+
+_ALLOCATORS = ("PTA", "GE")  # each by itself: the samples of their sum repeat those of both
+_OF_GPU = ("kernel", "gpu_memcpy", "gpu_memset")  # types of tasks
+_ON_GPU = re.compile(r"cu|hip|musa|mc|tops")  # calls of the runtimes of GPUs
+_LAUNCH_ON_GPU = re.compile(rf"({_ON_GPU.pattern})\w*Launch(?!HostF)")
+_MOST_OF_NO_BYTES = 0.05  # of copies and fills may have had nothing to do: 3 of 2,469 had, all of memset
+_TASK = ["device_id", "stream_id", "task_id", "context_id"]  # not its start, which files round differently
+
+_Tables = Mapping[str, pd.DataFrame]
+
+
+def mark_overruns(frames: MutableMapping[str, pd.DataFrame]) -> None:
+    """Add :data:`RUNS_OVER` to the tables whose durations run over the next row of their stream.
+
+    On a GPU kernels, collectives and copies share streams; on an NPU kernels alone are taken, since other tasks of a
+    stream run beside them (notifies, waits, contexts of FFTS+, AI CPU).
+    """
+    tasks = frames.get("tasks")
+    if tasks is None or not tasks["task_type"].isin(_OF_GPU).any():
+        if "kernels" in frames:
+            frames["kernels"] = with_overruns(frames["kernels"])
+        return
+    frames["tasks"] = marked = with_overruns(tasks)
+    if RUNS_OVER not in marked:
+        return
+    over = marked[(marked[RUNS_OVER] > 0).to_numpy(bool)]
+    keys = ["device_id", "start_ns", "duration_ns", "connection_id"]
+    amounts = over.drop_duplicates(keys)[[*keys, RUNS_OVER]]
+    for name in ("kernels", "communication"):
+        if name in frames:
+            joined = frames[name][keys].merge(amounts, on=keys, how="left")[RUNS_OVER]
+            frames[name] = frames[name].assign(**{RUNS_OVER: joined.fillna(0).to_numpy(np.int64)})
+
+
+def with_overruns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return kernels, or the tasks of a GPU, with :data:`RUNS_OVER` if some run over the next row of their stream."""
+    if len(frame) < 2 or RUNS_OVER in frame:
+        return frame
+    starts = frame["start_ns"].to_numpy(np.int64)
+    ends = starts + frame["duration_ns"].to_numpy(np.int64)
+    device, stream = frame["device_id"].to_numpy(np.int64), _ids(frame, "stream_id")
+    order = np.lexsort((ends, starts, stream, device))
+    after = order[1:]
+    before = order[:-1]
+    over = np.where(
+        (device[before] == device[after]) & (stream[before] == stream[after]), ends[before] - starts[after], 0
+    )
+    is_over = (over > _OVERLAP_NS) | ((over > _CONTAINED_NS) & (ends[before] > ends[after]))
+    if not is_over.any():
+        return frame
+    is_over &= _is_serial(frame)[before] & _is_serial(frame)[after]
+    if not is_over.any():
+        return frame
+    amounts = np.zeros(len(frame), np.int64)
+    amounts[before[is_over]] = over[is_over]
+    marked: pd.DataFrame = frame.assign(**{RUNS_OVER: amounts})
+    return marked
+
+
+def _is_serial(frame: pd.DataFrame) -> Bools:
+    """Return the rows that no other row of their stream runs beside.
+
+    Branches of a captured graph run beside each other: all have the connection of its launch. On an NPU so do contexts
+    of FFTS+, and operators on the AI CPU.
+    """
+    connection = _ids(frame, "connection_id")
+    serial: Bools = (connection == ABSENT) | ~pd.Series(connection).duplicated(keep=False).to_numpy(bool)
+    serial &= _ids(frame, "stream_id") != ABSENT
+    if not frame["task_type"].isin(_OF_GPU).any():
+        serial &= _ids(frame, "context_id") == ABSENT
+        for column in ("task_type", "core"):
+            if column in frame:
+                serial &= ~schema.matching(frame[column], lambda name: "CPU" in name.upper())
+    return serial
+
+
+def without_overruns(tables: _Tables) -> _Tables:
+    """Return the tables with durations that end where the next row of their stream begins, as unions take them."""
+    wrong = [name for name in ("kernels", "communication", "tasks") if RUNS_OVER in tables[name]]
+    if not wrong:
+        return tables
+    cut = dict(tables)
+    for name in wrong:
+        lengths = tables[name]["duration_ns"].to_numpy(np.int64) - _ids(tables[name], RUNS_OVER, 0)
+        cut[name] = tables[name].assign(duration_ns=np.maximum(lengths, 0))
+    return cut
+
+
+class Dangling(NamedTuple):
+    """Rows of a table that refer to missing rows, worded for one row, and what is wrong because of it."""
+
+    table: str
+    rows: Bools
+    message: str
+    column: str = "duration_ns"  # of the share that they have of the table
+    is_launch: bool = False
+
+
+def examine(tables: _Tables, notes: Notes, *, is_part: bool = False) -> list[Violation]:
+    """Examine a run, note what is impossible or missing, and return it.
+
+    Parameters
+    ----------
+    tables
+        Every table of the schema by name, on the host's clock, as :func:`without_overruns` does not leave them.
+    notes
+        Of the run.
+    is_part
+        Whether only a part was read: at its edges launched work lies outside.
+    """
+    cut = without_overruns(tables)
+    found = [*_overruns(tables), *_no_durations(cut)]
+    if not is_part:
+        found += [*_lost_tasks(cut, notes), *_unexplained_waits(cut)]
+    found = [_with_steps(violation, cut) for violation in found]
+    for violation in found:
+        steps = f" (in {_listed(violation.steps)})" if violation.steps else ""
+        lacks = ("kernels", "tasks") if violation.kind != "overrun" else ()
+        notes.warning(violation.table, f"{violation.message}{steps}", violation.count, lacks=lacks)
+    return found
+
+
+def _listed(steps: tuple[int, ...]) -> str:
+    """Return step numbers in words, consecutive ones as ranges: ``steps 1, 4-5``."""
+    numbers = np.array(sorted(steps), np.int64)
+    first = np.flatnonzero(np.append(True, np.diff(numbers) > 1))
+    last = np.append(first[1:], len(numbers)) - 1
+    texts = [
+        str(begin) if begin == end else f"{begin}-{end}"
+        for begin, end in zip(numbers[first].tolist(), numbers[last].tolist(), strict=True)
+    ]
+    more = f" and {len(numbers) - int(last[_NAMED_STEPS - 1]) - 1:,} more" if len(texts) > _NAMED_STEPS else ""
+    return f"step{'s' * (len(numbers) > 1)} {', '.join(texts[:_NAMED_STEPS])}{more}"
+
+
+def _with_steps(violation: Violation, tables: _Tables) -> Violation:
+    """Return a violation with the steps of which it may move a part by more than 1 %."""
+    numbers: set[int] = set()
+    for device in devices_of(tables) if violation.device_id is None else [violation.device_id]:
+        windows = step_windows(tables, device).timed().lasting()
+        if violation.kind == "overrun":
+            doubtful = overrun_steps(tables, device, windows)
+        else:
+            (_, _, computing), *_ = device_parts(tables, device)[0]
+            doubtful = doubtful_steps(windows, unrecorded([violation], device), computing)
+        numbers.update(pd.array(windows.steps, "Int64")[doubtful].dropna().to_numpy(np.int64).tolist())
+    return replace(violation, steps=tuple(sorted(numbers)[:_MOST_STEPS]))
+
+
+def _overruns(tables: _Tables) -> Iterator[Violation]:
+    """Yield for each stream the rows whose durations run over the next row of the stream."""
+    frame = next((tables[name] for name in ("tasks", "kernels") if RUNS_OVER in tables[name]), None)
+    if frame is None:
+        return
+    wrong = frame[_ids(frame, RUNS_OVER, 0) > 0]
+    for (device, stream), rows in wrong.groupby(["device_id", "stream_id"], sort=True):
+        over = rows[RUNS_OVER].to_numpy(np.int64)
+        verb = "run" if len(rows) > 1 else "runs"
+        message = (
+            f"{counted(len(rows), 'kernel')} of stream {stream} of device {device} {verb} over the start of the next "
+            f"one, by {duration(int(over.sum()))} in all and up to {duration(int(over.max()))}; a stream runs one "
+            "after another, so these durations are wrong: steps, breakdown() and advice() end each where the next one "
+            "begins, kernels and by() have what was recorded"
+        )
+        yield Violation("overrun", "kernels", message, len(rows), int(over.sum()), int(device), int(stream))
+
+
+def _no_durations(tables: _Tables) -> Iterator[Violation]:
+    """Yield for each device its kernels of no duration, unless times are whole microseconds, which short ones round."""
+    kernels = tables["kernels"]
+    starts, lengths = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+    empty = lengths == 0
+    if not empty.any() or (not (starts % 1_000).any() and not (lengths % 1_000).any() and _is_short(kernels, empty)):
+        return
+    devices, streams = kernels["device_id"].to_numpy(np.int64), _ids(kernels, "stream_id")
+    whole = run_window(tables)
+    order = np.lexsort((starts, streams, devices))
+    following = np.full(len(kernels), _MOST if whole is None else whole[1])
+    same = (devices[order][1:] == devices[order][:-1]) & (streams[order][1:] == streams[order][:-1])
+    following[order[:-1][same]] = starts[order[1:][same]]
+    for device in np.unique(devices[empty]).tolist():
+        rows = empty & (devices == device)
+        spans = _few(union(starts[rows], following[rows]))
+        message = (
+            f"{counted(int(rows.sum()), 'kernel')} of device {device} {'has' if rows.sum() == 1 else 'have'} no "
+            "duration: the time until the next kernel of the stream is not recorded"
+        )
+        yield Violation(
+            "no_duration", "kernels", message, int(rows.sum()), _idle(tables, device, spans), device, spans=spans
+        )
+
+
+def _is_short(kernels: pd.DataFrame, rows: Bools) -> bool:
+    """Return whether kernels of the same names take a microsecond at most elsewhere."""
+    alike = kernels["name"].isin(kernels["name"][rows].unique()).to_numpy(bool)
+    return int(kernels["duration_ns"].to_numpy(np.int64)[alike].max(initial=0)) <= 1_000
+
+
+def _idle(tables: _Tables, device: int, spans: tuple[tuple[int, int], ...]) -> int:
+    edges = np.array(spans, np.int64).reshape(-1, 2)
+    return total(subtract((edges[:, 0], edges[:, 1]), device_parts(tables, device)[1]))
+
+
+def _few(spans: Spans) -> tuple[tuple[int, int], ...]:
+    """Return intervals as tuples; of very many the closest are joined."""
+    starts, ends = spans
+    if len(starts) > _MOST_SPANS:
+        gaps = starts[1:] - ends[:-1]
+        apart = np.sort(np.argpartition(gaps, len(gaps) - _MOST_SPANS + 1)[len(gaps) - _MOST_SPANS + 1 :])
+        starts, ends = starts[np.append(0, apart + 1)], ends[np.append(apart, len(ends) - 1)]
+    return tuple(zip(starts.tolist(), ends.tolist(), strict=True))
+
+
+class _Syncs:
+    """Calls that returned when the device had done what was launched before them."""
+
+    def __init__(self, tables: _Tables) -> None:
+        api = tables["api"]
+        starts = api["start_ns"].to_numpy(np.int64)
+        ends = starts + api["duration_ns"].to_numpy(np.int64)
+        self.spans: dict[bool, Spans] = {}  # by whether it waits for all streams
+        for of_device in (True, False):
+            rows = schema.matching(
+                api["name"],
+                lambda name, of_device=of_device: (
+                    "Synchronize" in name  # type: ignore[misc]
+                    and "Event" not in name
+                    and (not of_device or "Stream" not in name)
+                ),
+            )
+            begin, end = starts[rows], ends[rows]
+            order = np.argsort(begin, kind="stable")
+            self.spans[of_device] = begin[order], end[order]
+
+    def after(self, moments: Int64, *, of_device: bool) -> Int64:
+        """Return when the first wait that began after each moment returned; int64 max without one."""
+        begin, end = self.spans[of_device]
+        earliest = np.append(np.minimum.accumulate(end[::-1])[::-1], _MOST)
+        returned: Int64 = earliest[np.searchsorted(begin, moments)]
+        return returned
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """Between which times the task of each launch ran, if it has none: by the streams that calls like it launch to."""
+
+    earliest: Int64
+    latest: Int64
+    device: Int64
+    waited: Bools  # whether a later wait, which covers the launch, returned
+
+
+def _bounds_of(tables: _Tables, rows: Int64, syncs: _Syncs) -> _Bounds:
+    api, launches = tables["api"], launches_of(tables)
+    begin, length = (api[name].to_numpy(np.int64)[rows] for name in ("start_ns", "duration_ns"))
+    keys = api["name"].cat.codes.to_numpy(np.int64), api["thread_id"].to_numpy(np.int64)
+    device = np.full(len(rows), -1, np.int64)
+    earliest, latest, waited = begin.copy(), np.full(len(rows), _LEAST), np.zeros(len(rows), bool)
+    streams = {stream: _StreamOrder(launches.taken(of_stream)) for stream, of_stream in launches.by_stream()}
+    callers = _callers_by_stream(tables, streams)
+    sync_all, sync_any = (syncs.after(begin + length, of_device=of_device) for of_device in (True, False))
+    groups = pd.DataFrame({"name": keys[0][rows], "thread": keys[1][rows]}).groupby(["name", "thread"]).indices
+    for (name, thread), at in groups.items():
+        candidates = callers.get((name, thread)) or callers.get((None, thread)) or sorted(streams)
+        returned = sync_any[at] if len(candidates) == 1 else sync_all[at]
+        waited[at] = returned != _MOST
+        if len({of_device for of_device, _ in candidates}) == 1:
+            device[at] = candidates[0][0]
+        bounds = [streams[stream].around(begin[at]) for stream in candidates]
+        if bounds:
+            earliest[at] = np.maximum(begin[at], np.minimum.reduce([low for low, _ in bounds]))
+            latest[at] = np.maximum.reduce([high for _, high in bounds])
+        latest[at] = np.minimum(latest[at] if bounds else _MOST, returned)
+    return _Bounds(earliest, latest, device, waited)
+
+
+class _StreamOrder:
+    """The tasks of a stream in the order of their launches."""
+
+    def __init__(self, launches: LaunchedTasks) -> None:
+        order = np.argsort(launches.called_ns, kind="stable")
+        self.called = launches.called_ns[order]
+        self.ended = np.insert(np.maximum.accumulate(launches.end_ns[order]), 0, _LEAST)
+        self.started = np.append(np.minimum.accumulate(launches.start_ns[order][::-1])[::-1], _MOST)
+
+    def around(self, moments: Int64) -> tuple[Int64, Int64]:
+        """Return the end of what was launched before each moment, and the start of what was launched later."""
+        at = np.searchsorted(self.called, moments)
+        return self.ended[at], self.started[at]
+
+
+def _callers_by_stream(
+    tables: _Tables, streams: Collection[tuple[int, int]]
+) -> dict[tuple[int | None, int], list[tuple[int, int]]]:
+    """Return the streams that calls of each name and thread launch to, and under the name None those of each thread."""
+    links, api = tables["links"], tables["api"]
+    found: dict[tuple[int | None, int], set[tuple[int, int]]] = {}
+    names, threads = api["name"].cat.codes.to_numpy(np.int64), api["thread_id"].to_numpy(np.int64)
+    for table in ("tasks", "kernels"):
+        frame = tables[table]
+        of = ((links["source_table"] == "api") & (links["target_table"] == table)).to_numpy(bool)
+        source, target = (links[f"{end}_row"].to_numpy(np.int64)[of] for end in ("source", "target"))
+        pairs = pd.DataFrame(
+            {
+                "name": names[source],
+                "thread": threads[source],
+                "device": frame["device_id"].to_numpy(np.int64)[target],
+                "stream": _ids(frame, "stream_id")[target],
+            }
+        ).drop_duplicates()
+        for name, thread, device, stream in pairs.itertuples(index=False):
+            if (device, stream) in streams:
+                found.setdefault((name, thread), set()).add((device, stream))
+                found.setdefault((None, thread), set()).add((device, stream))
+    return {key: sorted(of) for key, of in found.items()}
+
+
+def _lost_tasks(tables: _Tables, notes: Notes) -> Iterator[Violation]:
+    """Note rows whose references lead nowhere, and yield the launches among them: on which device, and when."""
+    syncs = _Syncs(tables)
+    for check in _CHECKS:
+        for dangling in check(tables):
+            if count := int(np.count_nonzero(dangling.rows)):
+                values = tables[dangling.table][dangling.column]
+                part, whole = int(values[dangling.rows].sum()), int(values.sum())
+                of = f"{share(part, whole)} of the {'time' if dangling.column == 'duration_ns' else 'bytes'}"
+                others = _launched_by(tables, dangling) if dangling.table == "tasks" else ""
+                message = f"{dangling.message} ({of} of {dangling.table}{others})"
+                if dangling.is_launch:
+                    yield from _lost(tables, np.flatnonzero(dangling.rows), message, syncs)
+                else:
+                    notes.warning(dangling.table, message, count)
+
+
+def _lost(tables: _Tables, rows: Int64, message: str, syncs: _Syncs) -> Iterator[Violation]:
+    bounds = _bounds_of(tables, rows, syncs)
+    whole = run_window(tables)
+    latest = np.minimum(bounds.latest, _MOST if whole is None else whole[1])
+    devices = np.unique(bounds.device).tolist()
+    for device in devices:
+        of = bounds.device == device
+        spans = _few(union(bounds.earliest[of], latest[of]))
+        known = devices_of(tables) if device < 0 else [device]
+        amount = sum(_idle(tables, each, spans) for each in known)
+        on = f": of device {device}" if len(devices) > 1 and device >= 0 else ""
+        yield Violation(
+            "lost_tasks", "api", message + on, int(of.sum()), amount, None if device < 0 else device, spans=spans
+        )
+
+
+def _unexplained_waits(tables: _Tables) -> Iterator[Violation]:
+    """Yield the waits for a device, where nothing in the recording explains that they took so long.
+
+    A wait returns soon after the end of what it waited for. On a GPU with one stream, what was launched to an idle
+    stream starts soon, too.
+    """
+    syncs = _Syncs(tables)
+    begins, ends = syncs.spans[False]
+    devices = devices_of(tables)
+    if len(devices) != 1 or not len(begins) or not len(tables["tasks"]):
+        return
+    device = devices[0]
+    is_gpu = bool(tables["tasks"]["task_type"].isin(_OF_GPU).any())
+    floor = _RETURNS_NS[is_gpu]
+    tasks = tables["tasks"]
+    starts = tasks["start_ns"].to_numpy(np.int64)
+    spans = [(starts, starts + tasks["duration_ns"].to_numpy(np.int64)), device_parts(tables, device)[1]]
+    busy = union(*(np.concatenate(edges) for edges in zip(*spans, strict=True)))
+    last = np.append(_LEAST, busy[1])[np.searchsorted(busy[0], ends)]  # the end of what began before the return
+    since = np.maximum(begins, np.minimum(last, ends))
+    is_long = ends - since > floor
+    waits = [(since[is_long], ends[is_long])]
+    one_stream = len(tasks[["device_id", "stream_id"]].drop_duplicates()) == 1
+    if is_gpu and one_stream and not len(tables["communication"]):
+        launches = launches_of(tables)
+        pending = union(launches.returned_ns, launches.start_ns)
+        late = intersection(subtract(pending, busy), union(begins, ends))
+        is_late = late[1] - late[0] > floor
+        waits.append((late[0][is_late], late[1][is_late]))
+    unknown = union(*(np.concatenate(edges) for edges in zip(*waits, strict=True)))
+    if not len(unknown[0]):
+        return
+    amount = total(subtract(unknown, busy))
+    message = (
+        f"the host waits for device {device}, {duration(amount)} in all, while nothing that was recorded runs: what "
+        "ran there is not in the recording, so that the time is not recorded rather than idle"
+    )
+    yield Violation("unexplained_wait", "api", message, len(unknown[0]), amount, device, spans=_few(unknown))
+
+
+def _launched_by(every: _Tables, dangling: Dangling) -> str:
+    """Return the shares of kernel and communication time that have the connections of tasks, as text."""
+    connections = _connections(every["tasks"][dangling.rows])
+    connections = connections[connections != ABSENT]
+    shares = []
+    for name in ("kernels", "communication"):
+        durations, is_of = every[name]["duration_ns"], np.isin(_connections(every[name]), connections)
+        if is_of.any():
+            shares.append(f", {share(int(durations[is_of].sum()), int(durations.sum()))} of that of {name}")
+    return "".join(shares)
+
+
+def _calls(every: _Tables) -> Iterator[Dangling]:
+    """Yield tasks without the call that launched them, and launches without the task."""
+    api, tasks = every["api"], every["tasks"]
+    called, effects = _connections(api), [_connections(every[name]) for name in ("tasks", "communication")]
+    has_task = np.isin(called, np.concatenate(effects)) & (called != ABSENT)
+    is_called = np.isin(effects[0], called) & (effects[0] != ABSENT)
+    # Calls before the first recorded one were made before the collection began.
+    first = int(called[called != ABSENT].min(initial=np.iinfo(np.int64).max)) if len(api) else ABSENT
+    of_gpu = tasks["task_type"].isin(_OF_GPU).to_numpy() & (len(api) == 0)
+    is_due = (is_called.any() | of_gpu) & ~tasks["task_type"].isin(UNLAUNCHED).to_numpy()
+    rows = ~is_called & (effects[0] > first) & is_due
+    message = "a task names a call that is not in api: counts and times of calls are too low, and its link is missing"
+    yield Dangling("tasks", rows, message)
+    # The collection may have ended before the last tasks ran, unless a later wait for them returned.
+    starts = api["start_ns"].to_numpy(np.int64)
+    last = int(starts[has_task].max(initial=0)) if len(tasks) else _MOST
+    launches = (api["level"] == "node").to_numpy(bool) & bool(is_called.any()) | _launches_on_gpu(api)
+    lacking = ~has_task & (called != ABSENT)
+    late = np.flatnonzero(launches & lacking & (starts >= last))
+    waited = np.zeros(len(api), bool)
+    waited[late] = _bounds_of(every, late, _Syncs(every)).waited if len(late) else False
+    lacking &= (starts < last) | waited
+    message = "a launch has no task: tasks, kernels or collectives are missing, and their links; sums are too low"
+    yield Dangling("api", launches & lacking, message, is_launch=True)
+    for kind in ("memcpy", "memset"):
+        calls = schema.matching(api["name"], lambda name, kind=kind: bool(_ON_GPU.match(name)) and kind in name.lower())  # type: ignore[misc]
+        rows = calls & lacking
+        if rows.sum() > _MOST_OF_NO_BYTES * calls.sum():
+            message = f"a call of {kind} has no task: copies are missing, and their links; sums are too low"
+            yield Dangling("api", rows, message, is_launch=True)
+
+
+def _launches_on_gpu(api: pd.DataFrame) -> Bools:
+    """Return the calls of a GPU's runtime that launch kernels or graphs; what is captured into a graph does not run."""
+    launches = schema.matching(api["name"], lambda name: _LAUNCH_ON_GPU.match(name) is not None)
+    starts = api["start_ns"].to_numpy(np.int64)
+    begins, ends = (
+        starts[schema.matching(api["name"], lambda name, word=word: word in name)]  # type: ignore[misc]
+        for word in ("BeginCapture", "EndCapture")
+    )
+    if len(begins):
+        launches &= (starts < begins.min()) | (starts > ends.max(initial=begins.max()))
+    return launches
+
+
+def _operators(every: _Tables) -> Iterator[Dangling]:
+    """Yield calls and tasks on a GPU whose operator is missing; those of a smaller id began before the recording."""
+    known = _ids(every["operators"], "external_id")
+    first = int(known[known != ABSENT].min(initial=np.iinfo(np.int64).max)) if len(known) else 0
+    known = np.concatenate([known, _ids(every["marks"], "id")])
+    for name, what in (("api", "a call"), ("tasks", "a task")):
+        named = _ids(every[name], "external_id")
+        message = f"{what} names an operator that is missing: so are rows of operators, and causes of idle time"
+        yield Dangling(name, (named > first) & ~np.isin(named, known), message)
+
+
+def _collectives(every: _Tables) -> Iterator[Dangling]:
+    """Yield communication tasks without an operator, operators without a task, and tasks that are of no collective."""
+    steps, operators, tasks = every["communication_tasks"], every["communication"], every["tasks"]
+    if not len(steps):
+        return
+    if len(operators):
+        missing = steps["op_id"].isna().to_numpy(bool)
+        message = (
+            "a communication task belongs to no operator: collectives are missing, so that communication is too low"
+        )
+        yield Dangling("communication_tasks", missing, message)
+        has_tasks = np.isin(np.arange(len(operators)), steps["op_id"].dropna().to_numpy(np.int64))
+        message = "a collective has no communication_tasks: waiting and moving, sizes and links are incomplete"
+        yield Dangling("communication", ~has_tasks, message)
+    if not len(tasks) or not {*_TASK} <= {*steps}:
+        return
+    connection = _connections(tasks)
+    of_collectives = np.isin(connection, _connections(operators)) & (connection != ABSENT)
+    is_described = _keys(tasks).isin(_keys(steps))
+    kinds = tasks["task_type"][of_collectives & is_described].unique()
+    rows = of_collectives & ~is_described & tasks["task_type"].isin(kinds).to_numpy()
+    message = "a task of a collective is not in communication_tasks: waiting and moving, sizes and links are incomplete"
+    yield Dangling("tasks", rows, message)
+
+
+def _queue(every: _Tables) -> Iterator[Dangling]:
+    """Yield enqueues without their dequeue, and dequeues without their enqueue."""
+    operators, links = every["operators"], every["links"]
+    queued = links[(links["kind"] == "enqueue").to_numpy(bool)]
+    if not len(queued):
+        return
+    numbers, kind = np.arange(len(operators)), operators["kind"]
+    for side, other, column in (("enqueue", "dequeue", "source_row"), ("dequeue", "enqueue", "target_row")):
+        rows = (kind == side).to_numpy(bool) & ~np.isin(numbers, queued[column].to_numpy())
+        message = f"an {side} has no {other}" if side[0] == "e" else f"a {side} has no {other}"
+        yield Dangling("operators", rows, f"{message}: rows of operators are missing, and their links")
+
+
+def _python(every: _Tables) -> Iterator[Dangling]:
+    """Yield Python calls without their caller."""
+    python = every["python"]
+    rows = (python["parent_id"].notna() & ~python["parent_id"].isin(python["id"])).to_numpy(bool)
+    message = "a Python call names a caller that is missing: rows of python are, and idle time and lines of it"
+    yield Dangling("python", rows, message)
+
+
+def _memory(every: _Tables) -> Iterator[Dangling]:
+    """Yield blocks at whose allocation no allocator was sampled, and growths of an allocator without a block."""
+    blocks, memory = every["allocations"], every["memory"]
+    begun = blocks["allocated_ns"].to_numpy(np.int64, na_value=ABSENT)
+    sampled = memory[(memory["allocated_bytes"].notna()).to_numpy(bool)]
+    has_totals = bool(blocks.filter(like="_total_allocated_bytes").notna().any(axis=None))
+    if not len(blocks) or "allocated_sequence" in blocks or not has_totals:
+        return
+    rows = (begun != ABSENT) & ~np.isin(begun, sampled["time_ns"].to_numpy())
+    message = (
+        "a block has no sample of its allocator: the allocator's record (MEMORY_RECORD, memory_record.csv) is missing "
+        "or incomplete; the memory peak is at least what blocks of operators and the totals at them show"
+    )
+    yield Dangling("allocations", rows, message, "size_bytes")
+    grown = np.zeros(len(memory), bool)
+    for component in _ALLOCATORS:
+        of = memory[(memory["component"] == component).to_numpy(bool) & memory["allocated_bytes"].notna().to_numpy()]
+        for _, samples in of.groupby("device_id", dropna=False):
+            held = samples.sort_values("time_ns", kind="stable")["allocated_bytes"]
+            grown[held.index.to_numpy()[1:]] = np.diff(held.to_numpy(np.int64)) > 0
+    rows = grown & ~np.isin(memory["time_ns"].to_numpy(), begun)
+    message = "an allocator has more than before, and no block was allocated: rows of allocations are missing"
+    yield Dangling("memory", rows, f"{message}; owners of memory are incomplete", "allocated_bytes")
+
+
+def _connections(frame: pd.DataFrame) -> Int64:
+    return _ids(frame, "connection_id")
+
+
+def _ids(frame: pd.DataFrame, column: str, absent: int = ABSENT) -> Int64:
+    """Return a column of integers, which are absent where a format lacks the column."""
+    if column not in frame:
+        return np.full(len(frame), absent)
+    ids: Int64 = frame[column].to_numpy(np.int64, na_value=absent)
+    return ids
+
+
+def _keys(frame: pd.DataFrame) -> pd.MultiIndex:
+    keys: pd.MultiIndex = pd.MultiIndex.from_frame(frame[_TASK].fillna(-1))
+    return keys
+
+
+_CHECKS: tuple[Callable[[_Tables], Iterator[Dangling]], ...] = (
+    _calls,
+    _operators,
+    _collectives,
+    _queue,
+    _python,
+    _memory,
+)

@@ -1,0 +1,185 @@
+"""What a device cannot have done, and what is missing, is a note with its place, and no figure rests on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+import npuprof
+from npuprof.profiles.profile import Profile
+from tests.sources.kineto.traces import KinetoTrace
+
+_STEP_US, _EVERY_US, _KERNEL_US = 200, 20, 10
+
+
+@dataclass
+class _Kernel:
+    launch_us: float
+    start_us: float
+    length_us: float = _KERNEL_US
+    stream: int = 7
+
+
+@dataclass
+class _Loop:
+    """Six steps of ten kernels on one stream of a GPU, half of the time computing, and a wait for the device."""
+
+    kernels: list[_Kernel] = field(default_factory=list)
+    lost: set[int] = field(default_factory=set)  # kernels that were launched and not recorded
+    waits: list[tuple[str, float, float]] = field(default_factory=list)
+    launch: str = "cudaLaunchKernel"
+
+    def __post_init__(self) -> None:
+        if not self.kernels:
+            self.kernels = [_Kernel(1000 + _EVERY_US * n + 2, 1000 + _EVERY_US * n + 12) for n in range(60)]
+        self.waits.append(("cudaDeviceSynchronize", 2210, 60))
+
+    def write(self, folder: Path) -> Profile:
+        trace = KinetoTrace()
+        for step in range(6):
+            name = f"ProfilerStep#{step}"
+            trace.slice("user_annotation", name, 1000 + _STEP_US * step, _STEP_US, External_id=900 + step)
+        for number, kernel in enumerate(self.kernels, 1):
+            trace.operator("aten::mm", kernel.launch_us - 2, 15, number)
+            ids = {"correlation": number, "External_id": number}
+            trace.slice("cuda_runtime", self.launch, kernel.launch_us, 4, **ids)
+            if number - 1 not in self.lost:
+                at = kernel.start_us, kernel.length_us
+                trace.on_gpu("kernel", "gemm", *at, 0, stream=kernel.stream, **ids)
+        for number, (name, start, length) in enumerate(self.waits):
+            trace.slice("cuda_runtime", name, start, length, correlation=5000 + number)
+        run = npuprof.load(trace.write(folder / "t.pt.trace.json"))
+        assert isinstance(run, Profile)
+        return run
+
+
+def _found(run: Profile) -> dict[str, tuple[int, tuple[int, ...]]]:
+    return {each.kind: (each.count, each.steps) for each in run.info.examination}
+
+
+def test_intact_loop_has_no_note(tmp_path: Path) -> None:
+    run = _Loop().write(tmp_path)
+    assert not run.info.examination
+    assert not len(run.notes)
+    assert run.accounting.steps["complete"].all()
+    assert run.advice()["host_bound"].confidence == "measured"
+
+
+def _overrun(loop: _Loop, us: float) -> None:
+    loop.kernels[15].length_us = us
+
+
+def _tail(loop: _Loop) -> None:
+    loop.lost = {*range(40, 60)}
+
+
+def _graphs(loop: _Loop) -> None:
+    loop.launch, loop.lost = "cudaGraphLaunch", {*range(0, 60, 10)}
+
+
+def _no_duration(loop: _Loop) -> None:
+    loop.kernels[33].length_us = 0
+
+
+def _late_return(loop: _Loop) -> None:
+    loop.waits[-1] = ("cudaDeviceSynchronize", 2210, 600)
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind", "count", "steps"),
+    [
+        (lambda loop: _overrun(loop, 31), "overrun", 1, (1,)),
+        (lambda loop: _overrun(loop, 900), "overrun", 1, (1,)),
+        (_tail, "lost_tasks", 20, (4, 5)),
+        (lambda loop: loop.lost.update(range(20, 30)), "lost_tasks", 10, (2, 3)),
+        (lambda loop: loop.lost.update(range(10)), "lost_tasks", 10, (0, 1)),
+        (lambda loop: loop.lost.add(33), "lost_tasks", 1, (3,)),
+        (_graphs, "lost_tasks", 6, (0, 1, 2, 3, 4, 5)),
+        (_no_duration, "no_duration", 1, (3,)),
+        (_late_return, "unexplained_wait", 1, ()),
+    ],
+)
+def test_damage_is_counted_where_it_is(
+    tmp_path: Path, damage: Callable[[_Loop], None], kind: str, count: int, steps: tuple[int, ...]
+) -> None:
+    loop = _Loop()
+    damage(loop)
+    run = loop.write(tmp_path)
+    assert _found(run) == {kind: (count, steps)}
+    (told,) = run.notes.to_dict("records")
+    assert (told["severity"], told["count"]) == ("warning", count)
+    parts = run.accounting.steps
+    assert parts["step"][~parts["complete"]].tolist() == [*steps]
+
+
+@pytest.mark.parametrize("us", [10.5, 19, 20, 22, 24])
+def test_small_overlaps_are_healthy(tmp_path: Path, us: float) -> None:
+    loop = _Loop()
+    _overrun(loop, us)
+    assert not loop.write(tmp_path).info.examination
+
+
+def test_graph_branches_may_overlap(tmp_path: Path) -> None:
+    trace = KinetoTrace()
+    trace.slice("cuda_runtime", "cudaGraphLaunch", 10, 5, correlation=1)
+    for branch in range(3):
+        trace.on_gpu("kernel", f"branch{branch}", 20 + branch, 100, 0, stream=7, correlation=1)
+    run = npuprof.load(trace.write(tmp_path / "t.pt.trace.json"))
+    assert isinstance(run, Profile)
+    assert not run.info.examination
+
+
+def test_overruns_are_cut_for_unions(tmp_path: Path) -> None:
+    loop = _Loop()
+    for kernel in loop.kernels[::5]:
+        kernel.length_us = 900
+    run = loop.write(tmp_path)
+    (found,) = run.info.examination
+    assert (found.count, found.stream_id, found.amount_ns) == (12, 7, 12 * 880_000)
+    computing = run.breakdown().query("part == 'computing'")["duration_ns"].sum()
+    assert computing == (48 * 10 + 12 * 20 - 2) * 1000  # the last kernel ends 2 us after the last step
+    assert run.kernels["duration_ns"].max() == 900_000
+    assert run.by("kernel")["overruns"].tolist() == [12]
+
+
+def test_lost_tail_is_not_idle(tmp_path: Path) -> None:
+    loop = _Loop()
+    _tail(loop)
+    run = loop.write(tmp_path)
+    parts = run.breakdown().groupby(["step", "part"], observed=True)["duration_ns"].sum()
+    for step in (4, 5):
+        assert parts[step].get("not_recorded", 0) > 150_000
+    advice = run.advice()
+    assert advice.parts()["computing"] / advice.step_ns == pytest.approx(0.5)
+
+
+def test_launches_at_the_end_may_run_later(tmp_path: Path) -> None:
+    loop = _Loop()
+    _tail(loop)
+    loop.waits.clear()
+    assert not loop.write(tmp_path).info.examination
+
+
+def test_lost_graphs_are_nobodys_fault(tmp_path: Path) -> None:
+    loop = _Loop()
+    _graphs(loop)
+    for kernel in loop.kernels:
+        kernel.length_us = 2
+    run = loop.write(tmp_path)
+    assert {finding.confidence for finding in run.advice()} <= {"bounded"}
+    assert not any("synchron" in finding.action for finding in run.advice())
+
+
+def test_work_that_nothing_explains_is_not_recorded(tmp_path: Path) -> None:
+    """A kernel that was launched to an idle stream starts only when something else has run."""
+    loop = _Loop([_Kernel(1010 + _STEP_US * 5 * n, 1900 + _STEP_US * 5 * n) for n in range(1)])
+    loop.waits = [("cudaStreamSynchronize", 1016, 900)]
+    run = loop.write(tmp_path)
+    (found,) = run.info.examination
+    assert found.kind == "unexplained_wait"
+    assert found.amount_ns == (1900 - 1016) * 1000
+    parts = run.breakdown().groupby("part", observed=True)["duration_ns"].sum()
+    assert parts["not_recorded"] == found.amount_ns
