@@ -87,7 +87,7 @@ PARTS: Mapping[str, str] = {
     "copy": FAMILIES["movement"].colour,
     "idle": "#8f959c",
     "between_steps": "#6b7076",
-    "not_recorded": "#b0a060",
+    "not_recorded": FOREGROUND,
     "host": FAMILIES["python"].colour,
 }
 """Colours of the parts of a step."""

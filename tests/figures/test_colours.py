@@ -69,7 +69,7 @@ _ONE_MEANING = [
     {"movement", "copy"},
     {"python", "host", "activity python"},
     {"operator", "activity other_operators"},
-    {"step", "activity unexplained"},  # of no kind
+    {"step", "activity unexplained", "not_recorded"},  # of no kind
 ]
 _GREYS = {UNKNOWN, PARTS["idle"], PARTS["between_steps"], FAMILIES["step"].colour}
 

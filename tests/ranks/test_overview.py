@@ -269,6 +269,7 @@ def test_figures_of_many_ranks_are_small_when_saved(ranks: int) -> None:
                     "copy",
                     "idle",
                     "between_steps",
+                    "not_recorded",
                 )
             },
         }
@@ -353,7 +354,7 @@ def test_steps_of_a_run_without_numbers_are_counted() -> None:
             "step": pd.array([pd.NA, pd.NA], "Int64"),
             "duration_ns": [5, 7],
             **dict.fromkeys(("computing", "waiting", "moving", "communication", "copy"), 1),
-            **dict.fromkeys(("idle_head", "idle_inside", "idle_tail", "between_steps"), 0),
+            **dict.fromkeys(("idle_head", "idle_inside", "idle_tail", "between_steps", "not_recorded"), 0),
         }
     )
     assert ranks_by_step(parts)["step"].tolist() == [0, 1]
