@@ -22,9 +22,9 @@ def explained_ns(facts: Facts, findings: Iterable[Finding]) -> int:
     Each moment counts once, for the first finding that covers it, and no finding explains more than it costs. A plain
     sum of costs or gains would count overlaps repeatedly.
     """
-    steps = facts.accounting.steps.iloc[facts.usual_steps]
+    steps = facts.accounting.steps.iloc[facts.basis.usual_rows]
     devices = [
-        facts.usual_steps[places]
+        facts.basis.usual_rows[places]
         for places in steps.groupby(["rank", "device_id"], dropna=False, sort=False).indices.values()
     ]
     nothing = union(np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -25,6 +25,7 @@ from npuprof.analysis.accounting import (
 )
 from npuprof.analysis.backlog import Backlog, backlog
 from npuprof.analysis.balanced_steps import by_rank, complete
+from npuprof.analysis.basis import Basis
 from npuprof.analysis.cell_lines import CellLines, cell_lines
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.code_lines import CodeLines
@@ -38,8 +39,7 @@ from npuprof.analysis.intervals import Spans, covering, executed_spans, union, w
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, lines
 from npuprof.analysis.rank_kernels import Savings, of_kernels, together
 from npuprof.analysis.replay import Change, Replay
-from npuprof.analysis.usual_steps import longer_once
-from npuprof.analysis.what_if import predicted, replay_of, task_durations
+from npuprof.analysis.what_if import compared, predicted, replay_of, task_durations
 from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError
 from npuprof.tables.info import Info
@@ -67,29 +67,25 @@ class Facts:
         self.info = info
         self.accounting = accounting
 
-    @cached_property
-    def counted(self) -> Int64:
-        """The rows of the accounting's steps that figures per step are of."""
-        return self.accounting.counted()
+    @property
+    def basis(self) -> Basis:
+        """The steps that figures per step rest on."""
+        return self.accounting.basis
 
-    @cached_property
-    def usual_steps(self) -> Int64:
-        """The rows of the accounting's steps that findings are of: the counted ones not longer once."""
-        return self.counted[~longer_once(self.accounting.steps.iloc[self.counted])]
-
-    @cached_property
-    def has_first(self) -> bool:
-        """Whether the first of several steps of a device counts, because only it lasts to the start of another."""
-        steps = self.accounting.steps
-        later = steps.duplicated(["rank", "device_id"])
-        several = later.groupby([steps["rank"].fillna(-1), steps["device_id"].fillna(-1)]).transform("any")
-        return bool((~later & several).iloc[self.counted].any())
-
-    @cached_property
+    @property
     def step_ns(self) -> int:
-        """Mean duration of the counted steps, rounded down."""
-        lengths = self.accounting.steps["duration_ns"].to_numpy(np.int64)[self.counted]
-        return int(lengths.sum()) // max(len(lengths), 1)
+        """The time of a step: the mean of the basis, which is the usual step and the excess."""
+        return self.basis.mean_ns
+
+    @property
+    def usual_ns(self) -> int:
+        """The time of the usual step, which findings price."""
+        return self.basis.usual_ns
+
+    @property
+    def excess_ns(self) -> int:
+        """What outliers add to the mean step."""
+        return self.basis.excess_ns
 
     @cached_property
     def backlog(self) -> Backlog | None:
@@ -183,7 +179,7 @@ class Facts:
         """The number of the steps in which kernels count, at least 1."""
         steps = self.accounting.steps
         usual = np.zeros(len(steps), np.bool_)
-        usual[self.usual_steps] = True
+        usual[self.basis.usual_rows] = True
         timed = steps["device_id"].isin(list(self._windows)).to_numpy(bool)
         return max(1, int((usual | ~timed).sum()))
 
@@ -194,7 +190,7 @@ class Facts:
         timed = rows["start_ns"].notna().to_numpy(bool)
         owners = self.accounting.steps["device_id"].to_numpy(np.int64, na_value=-1)[rows["row"].to_numpy()]
         usual = np.zeros(len(self.accounting.steps), np.bool_)
-        usual[self.usual_steps] = True
+        usual[self.basis.usual_rows] = True
         counts = usual[rows["row"].to_numpy()]
         windows = {}
         for device in np.unique(owners[timed]).tolist():
@@ -242,7 +238,7 @@ class Facts:
         return sum(time for part, cause, time in self.usual_causes if part in parts and (not causes or cause in causes))
 
     @cached_property
-    def _sums(self) -> Int64:
+    def sums(self) -> Int64:
         """The time of each step by part and cause, ``int64`` of shape (steps, parts, 1 + causes): first no cause."""
         rows = self.accounting.intervals
         codes = [rows["row"].to_numpy(), *(rows[name].cat.codes.to_numpy(np.int64) for name in ("part", "cause"))]
@@ -258,52 +254,47 @@ class Facts:
         is_selected = schema.matching(rows["part"], lambda name: name in parts)
         return is_selected & schema.matching(rows["cause"], lambda name: name in causes) if causes else is_selected
 
-    @cached_property
-    def usual_ns(self) -> int:
-        """Mean duration of the usual steps, rounded down."""
-        return sum(time for _, _, time in self.usual_causes)
-
     def mean_step(self, parts: Sequence[str]) -> int:
-        """Return the mean over the counted steps of the time of some parts; all parts add up to the step."""
+        """Return the mean over the basis of the time of some parts; all parts add up to the step."""
         return sum(time for part, _, time in self.mean_causes if part in parts)
 
     @cached_property
     def mean_causes(self) -> list[tuple[str, str, int]]:
         """Part, cause and time of a mean step, rounded so that their sum is the mean step rounded down."""
-        return self._means(self.counted)
+        return self._means(self.basis.rows)
 
     @cached_property
     def usual_causes(self) -> list[tuple[str, str, int]]:
         """Part, cause and time of the mean of the usual steps, rounded so that their sum is it rounded down."""
-        return self._means(self.usual_steps)
+        return self._means(self.basis.usual_rows)
 
     def _means(self, steps: Int64) -> list[tuple[str, str, int]]:
-        sums = np.cumsum(self._sums[steps].sum(axis=0))
+        sums = np.cumsum(self.sums[steps].sum(axis=0))
         means = np.diff(sums // max(len(steps), 1), prepend=0).tolist()
         causes = ["", *self.accounting.intervals["cause"].cat.categories]
         pairs = [(part, cause) for part in PARTS for cause in causes]
         return [(*pair, time) for pair, time in zip(pairs, means, strict=True) if time]
 
     def times(self, parts: Sequence[str], activity: str = "") -> Int64:
-        """Return the time of some parts in each counted step, of the host's `activity` only if one is named."""
+        """Return the time of some parts in each step of the basis, of the host's `activity` only if one is named."""
         rows = self.accounting.intervals
         of_part = [name in parts for name in rows["part"].cat.categories]
-        sums = self._sums[self.counted][:, of_part]
+        sums = self.sums[self.basis.rows][:, of_part]
         causes = [None, *rows["cause"].cat.categories]
         times: Int64 = sums[:, :, [not activity or cause == activity for cause in causes]].sum(axis=(1, 2))
         return times
 
     @cached_property
     def balanced(self) -> Int64:
-        """The places in :attr:`counted` of the steps that all ranks and devices have, of shape (ranks, steps)."""
-        table = complete(by_rank(self.accounting.steps.iloc[self.counted]))
+        """The places in the rows of the basis of the steps that all ranks and devices have, of shape (ranks, steps)."""
+        table = complete(by_rank(self.accounting.steps.iloc[self.basis.rows]))
         return table.to_numpy(np.int64)
 
     @cached_property
     def activities(self) -> dict[str, int]:
         """What the host did in a mean step, by activity, the longest first; of a run without a device."""
         whole = np.cumsum([int(self.times([HOST], name).sum()) for name in ACTIVITY_LABELS])
-        times = np.diff(whole // max(len(self.counted), 1), prepend=0).tolist()
+        times = np.diff(whole // max(len(self.basis.rows), 1), prepend=0).tolist()
         return dict(sorted(zip(ACTIVITY_LABELS, times, strict=True), key=lambda item: -item[1]))
 
     @cached_property
@@ -323,7 +314,7 @@ class Facts:
         """Return the time of some parts in some steps, by default the usual ones, as disjoint intervals."""
         rows = self.accounting.intervals
         of_step = np.zeros(len(self.accounting.steps), np.bool_)
-        of_step[self.usual_steps if steps is None else steps] = True
+        of_step[self.basis.usual_rows if steps is None else steps] = True
         is_selected = (
             self._of(parts, causes) & of_step[rows["row"].to_numpy()] & rows["start_ns"].notna().to_numpy(bool)
         )
@@ -345,8 +336,8 @@ class Facts:
 
     @cached_property
     def cell_lines(self) -> CellLines:
-        """The costs of the lines of the profiled cell over the counted steps, with what they call."""
-        return cell_lines(self.tables, self.accounting, self._places, self.code_lines, self.counted)
+        """The costs of the lines of the profiled cell over the basis, with what they call."""
+        return cell_lines(self.tables, self.accounting, self._places, self.code_lines, self.basis.rows)
 
     def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> pd.Categorical:
         """Return the source line of each row, ``main.py:350``; absent if unknown."""
@@ -437,7 +428,8 @@ class Facts:
                 return None  # only the host's marks tell when a step ends
             durations = task_durations(self.tables, self._replay.device, factors, dict.fromkeys(saves.part, 0))
             change = Change(durations, dict.fromkeys(saves.cause, 0), 0 if BETWEEN_STEPS in saves.part else 1)
-            prediction = predicted(self._replay, change, [])
+            usual = compared(self._replay, self.accounting, self.basis.usual_rows)
+            prediction = predicted(self._replay, change, [], usual)
             return Replayed(max(0, prediction.gain_ns), prediction.gains_ns)
         except NpuprofError:
             return None

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-import numpy as np
 import pandas as pd
 
 from npuprof.advice.actions import for_framework
@@ -20,13 +19,12 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.gains import Confidence, gain_of
 from npuprof.advice.rules_of_packages import rules
-from npuprof.advice.wording import behind, without_once
+from npuprof.advice.wording import behind
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED, Accounting
 from npuprof.analysis.detected_steps import detected_steps
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.step_windows import of_counted_kind
-from npuprof.analysis.usual_steps import all_open
 from npuprof.errors import NpuprofError
 from npuprof.tables.info import Info
 from npuprof.words.quantities import counted, duration, printable, share
@@ -66,7 +64,7 @@ PARTS_OF_NAMES = {
 }
 """The parts of a step that each name of the JSON, the headline and the gates stands for."""
 
-_VERSION = 4
+_VERSION = 5
 
 Scope: TypeAlias = Literal["run", "job", "ranks"]
 
@@ -83,7 +81,9 @@ class Advice(LongText):
     step_ns
         Mean duration of a step in nanoseconds, or the duration of a run without steps.
     usual_ns
-        Mean duration of the usual steps, which did not take longer once: costs and gains of findings are of it.
+        Mean duration of the steps that are no outliers: costs and gains of findings are of it.
+    excess_ns
+        What outliers add: ``step_ns`` is ``usual_ns`` and this, exactly.
     together_ns
         The time that a step of a job would gain without all findings of its ranks; None for a single run.
     scope
@@ -109,7 +109,7 @@ class Advice(LongText):
         self.scope = scope
         self.html = html
         self.findings = [replace(finding, explore=explore) for finding in findings]
-        self.step_ns, self.usual_ns = facts.step_ns, facts.usual_ns
+        self.step_ns, self.usual_ns, self.excess_ns = facts.step_ns, facts.usual_ns, facts.excess_ns
         self.together_ns = together_ns
 
     @cached_property
@@ -118,14 +118,17 @@ class Advice(LongText):
         worth = [
             finding
             for finding in self.findings
-            if finding.state == "fires" and finding.gain_hi_ns >= _SHOWN * self.usual_ns
+            if finding.state == "fires"
+            and finding.gain_hi_ns >= _SHOWN * (self.step_ns if finding.of_outliers else self.usual_ns)
         ]
         return sorted(worth, key=lambda finding: (-finding.expected_ns, -finding.gain_lo_ns))
 
     @cached_property
     def explained_ns(self) -> int:
         """Nanoseconds of a step that the findings explain together; for a job, the gain of a step without them."""
-        return explained_ns(self.facts, self.fired) if self.together_ns is None else self.together_ns
+        of_usual = [finding for finding in self.fired if not finding.of_outliers]
+        together = explained_ns(self.facts, of_usual) if self.together_ns is None else self.together_ns
+        return together + sum(finding.cost_ns for finding in self.fired if finding.of_outliers)
 
     @property
     def cannot_tell(self) -> list[Finding]:
@@ -187,7 +190,8 @@ class Advice(LongText):
             "simulated": self.facts.info.simulated,
             "step_ns": self.step_ns,
             "usual_ns": self.usual_ns,
-            "steps": len(self.facts.counted),
+            "excess_ns": self.excess_ns,
+            "steps": len(self.facts.basis.rows),
             "parts_ns": self.parts(),
             "budget": self.budget().to_dict("records"),
             "explained_ns": self.explained_ns,
@@ -240,14 +244,14 @@ class Advice(LongText):
             label = f"{duration(self.step_ns)} in all (the run has no steps)"
         else:
             devices, ranks = len(steps[["rank", "device_id"]].drop_duplicates()), steps["rank"].nunique()
-            count = len(self.facts.counted) // devices
+            count = self.facts.basis.count
             owners = f" of {ranks} ranks" if ranks > 1 else f" of {devices} devices" if devices > 1 else ""
             basis = (f"mean of {count} steps" if count > 1 else "1 step") + owners
-            long = steps.iloc[np.setdiff1d(self.facts.counted, self.facts.usual_steps)]["step"].unique()
-            basis += f", {duration(self.usual_ns)} {without_once(long.tolist())}" if len(long) else ""
+            if outliers := self.facts.basis.outliers:
+                basis += f": {duration(self.usual_ns)} as usual, and {duration(self.excess_ns)} "
+                basis += f"since {counted(outliers, 'step')} {'takes' if outliers == 1 else 'take'} longer"
             kind, others = self._kinds_of_steps()
-            basis += f", the {kind}" * bool(kind) + ", the first too" * self.facts.has_first
-            basis += ", none followed by the next one" * all_open(steps.iloc[self.facts.counted])
+            basis += f", the {kind}" * bool(kind) + f", {self.facts.basis.why}" * bool(self.facts.basis.why)
             label = f"{duration(self.step_ns)} a step ({basis}{others})"
         if self.facts.accounting.of_host:
             label = label.replace(")", ", no device was recorded)")
@@ -311,9 +315,9 @@ class Advice(LongText):
         """Return the share of a step that the findings explain together; empty without any, and for mere launches."""
         if not self.fired or not self.explained_ns or self.facts.backlog is not None:
             return ""
-        explained = f"total explained: {duration(self.explained_ns)} of {duration(self.usual_ns)}"
+        explained = f"total explained: {duration(self.explained_ns)} of {duration(self.step_ns)}"
         how = "each moment counted once" if self.together_ns is None else "replayed without all of them"
-        return f"{explained} ({share(self.explained_ns, self.usual_ns)}), {how}"
+        return f"{explained} ({share(self.explained_ns, self.step_ns)}), {how}"
 
     def rest(self, limit: int | None = None) -> str:
         """Return the rest of :meth:`lines` of `limit` findings: number of others, risks, rules that cannot tell."""
@@ -344,7 +348,7 @@ class Advice(LongText):
 
     def gains_at_least(self, least: float) -> bool | None:
         """Return whether a finding may gain a share of a step; None if the noise of the steps does not tell."""
-        answers = {finding.gains_at_least(least * self.usual_ns) for finding in self.findings}
+        answers = {finding.gains_at_least(least * self.facts.basis.judged_ns) for finding in self.findings}
         return True if True in answers else None if None in answers else False
 
     def _one_line(self) -> str:
@@ -400,7 +404,8 @@ def advise(
     """
     facts = Facts(tables if aligned is None else aligned, info, accounting)
     judging = [rule for rule in rules() if facts.device in rule.devices]
-    findings = [_as_recorded(_check(rule, facts), tables) for rule in judging] if facts.step_ns else []
+    found = [finding for rule in judging for finding in _check(rule, facts)] if facts.step_ns else []
+    findings = [_as_recorded(finding, tables) for finding in found]
     return Advice(facts, findings, explore, html=html)
 
 
@@ -415,14 +420,15 @@ def _as_recorded(finding: Finding, tables: Mapping[str, pd.DataFrame]) -> Findin
     return replace(finding, rows=rows.assign(**times))
 
 
-def _check(rule: Rule, facts: Facts) -> Finding:
-    """Return the finding of a rule; a rule that raises, since it may come from another package, cannot tell."""
+def _check(rule: Rule, facts: Facts) -> list[Finding]:
+    """Return the findings of a rule; a rule that raises, since it may come from another package, cannot tell."""
     try:
-        finding = _judged(_sound(rule.check(facts), rule), facts)
-        return replace(finding, action=for_framework(finding.action, facts.info))
+        made = rule.check(facts)
+        findings = [_judged(_sound(each, rule), facts) for each in (made if isinstance(made, list) else [made])]
+        return [replace(finding, action=for_framework(finding.action, facts.info)) for finding in findings]
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule
         problem = encodable(f"{type(error).__name__}: {error}")
-        return Finding(encodable(str(rule.name)), "cannot tell", detail=problem, collect="the rule failed")
+        return [Finding(encodable(str(rule.name)), "cannot tell", detail=problem, collect="the rule failed")]
 
 
 def _judged(finding: Finding, facts: Facts) -> Finding:

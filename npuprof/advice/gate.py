@@ -122,7 +122,7 @@ def figures(advice: Advice, run: str = "last") -> dict[str, Figure]:
     """
     facts = advice.facts
     names = {**PARTS_OF_NAMES, **{name: (name,) for name in IDLE}}
-    lengths = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.counted]
+    lengths = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.basis.rows]
     times = {"step": lengths, **{name: facts.times(parts) for name, parts in names.items()}}
     if facts.accounting.of_host:
         times |= {name: facts.times([HOST], name) for name in ACTIVITY_LABELS}

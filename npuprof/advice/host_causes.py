@@ -11,6 +11,7 @@ from npuprof import tables as schema
 from npuprof.advice.actions import action_for
 from npuprof.advice.facts import Facts
 from npuprof.advice.wording import most_lines
+from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.code_lines import has_lines
 from npuprof.analysis.idle_causes import UNEXPLAINED
 from npuprof.arrays import Int64
@@ -93,15 +94,21 @@ def _lines(facts: Facts, cause: str, parts: Sequence[str]) -> str:
 def idle_lines(facts: Facts) -> str:
     """Return the source lines with most of the device's idle time and their shares of it; empty without such lines.
 
-    Times are those of :class:`npuprof.analysis.code_lines.CodeLines`: of all steps, and of whatever the host did. They
+    Times are those of :class:`npuprof.analysis.code_lines.CodeLines` in the usual steps, whatever the host did. They
     are left to ``run.code()`` where there are so many kernels that they would take longer than all findings.
     """
     if not has_lines(facts.tables) or len(facts.tables["kernels"]) > _MOST_KERNELS:
         return ""
-    times = facts.code_lines.table()["idle_ns"].fillna(0).to_numpy(np.int64)
+    rows = facts.accounting.intervals
+    is_idle = np.isin(rows["row"].to_numpy(), facts.basis.usual_rows)
+    is_idle &= schema.matching(rows["part"], lambda part: part in IDLE)
+    starts, ends, lines = facts.code_lines.idle_pieces(facts.accounting, is_idle)
+    times = np.zeros(len(facts.code_lines.names) + 1, np.int64)
+    np.add.at(times, lines, ends - starts)
+    whole = int(rows["duration_ns"].to_numpy(np.int64)[is_idle].sum())
     longest = np.argsort(-times[:-1], kind="stable")[:_MOST_LINES]
-    named = longest[times[longest] > _OF_LINE * times.sum()].tolist()
-    texts = [f"{line_text(*facts.code_lines.place(row))} ({share(int(times[row]), int(times.sum()))})" for row in named]
+    named = longest[times[longest] > _OF_LINE * whole].tolist()
+    texts = [f"{line_text(*facts.code_lines.place(row))} ({share(int(times[row]), whole)})" for row in named]
     return " and ".join(texts)
 
 

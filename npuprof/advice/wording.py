@@ -81,9 +81,3 @@ def named_parts(parts: Sequence[Part]) -> str:
     )
     more = f" and {len(parts) - _MOST_PARTS} more" if len(parts) > _MOST_PARTS else ""
     return f"together {duration(sum(part.share_ns for part in parts))} a step: {first}{more}"
-
-
-def without_once(steps: Sequence[int]) -> str:
-    """Return that a time is without steps that took longer once: ``without step 7, which took longer once``."""
-    called = f"step {steps[0]}, which" if len(steps) == 1 else f"{len(steps):,} that"
-    return f"without {called} took longer once"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
+from npuprof.analysis.basis import Basis, basis_of
 from npuprof.analysis.host_accounting import HOST, activities, is_of_host
 from npuprof.analysis.idle_causes import UNKNOWN, idle_causes, unmeasured_causes
 from npuprof.analysis.intervals import Spans, covering, executed_spans, intersection, pieces, subtract, union
-from npuprof.analysis.step_windows import Basis, StepWindows, counted, step_windows
+from npuprof.analysis.step_windows import Origin, StepWindows, step_windows
 from npuprof.arrays import Bools, Int64
 from npuprof.tables.info import Info, Selected, Violation
 from npuprof.words import quantities
@@ -80,7 +82,7 @@ class Accounting:
     ----------
     steps
         A row for each step and device: ``rank``, ``device_id``, ``step`` (<NA> for a run without steps),
-        ``duration_ns``, ``basis`` (:data:`npuprof.analysis.step_windows.Basis`), ``head_known`` (whether the device
+        ``duration_ns``, ``basis`` (:data:`npuprof.analysis.step_windows.Origin`), ``head_known`` (whether the device
         was idle before the first task of the step, and not busy with an earlier step that is not in the profile),
         ``closed`` (see :meth:`npuprof.analysis.step_windows.StepWindows.lasting`) and ``complete`` (whether lost
         records move none of its parts by more than 1 %). The duration is the time of the step's mark that no step
@@ -91,11 +93,14 @@ class Accounting:
         step times have no position: their start is <NA>.
     unmeasured
         Causes of idle time for which the recording has no rows, with the option that records them.
+    outlier
+        Which of the steps are outliers of the job that the run is a rank of; None where the run alone tells.
     """
 
     steps: pd.DataFrame
     intervals: pd.DataFrame
     unmeasured: Mapping[str, str] = field(default_factory=dict)
+    outlier: Bools | None = None
 
     def __repr__(self) -> str:
         sums = self.intervals.groupby("part", observed=True)["duration_ns"].sum()
@@ -109,20 +114,24 @@ class Accounting:
         """Whether the run has no device, so that the steps are divided by what the host did."""
         return bool((self.intervals["part"] == HOST).any())
 
-    def counted(self) -> Int64:
-        """Return the rows of :attr:`steps` that figures per step are of.
+    @cached_property
+    def basis(self) -> Basis:
+        """The steps that figures per step rest on."""
+        return basis_of(self.steps, self.outlier)
 
-        A step that others cover has no time of its own, and one of which records were lost only counts if there is no
-        other. Of the others those of :func:`npuprof.analysis.step_windows.counted`.
-        """
-        is_lasting = (self.steps["duration_ns"] > 0).to_numpy(bool)
-        is_lasting = is_lasting if is_lasting.any() else ~is_lasting
-        complete = is_lasting & self.steps["complete"].to_numpy(bool)
-        rows = np.flatnonzero(complete if complete.any() else is_lasting)
-        steps = self.steps.iloc[rows]
-        device = steps.groupby(["rank", "device_id"], dropna=False, sort=False).ngroup().to_numpy(np.int64)
-        kept: Int64 = rows[counted(device, steps["closed"].to_numpy(bool))]
-        return kept
+    def windows(self, rows: Int64) -> tuple[Spans, Int64]:
+        """Return the time of some steps of a device as disjoint intervals, and the row of each."""
+        is_of = np.zeros(len(self.steps), bool)
+        is_of[rows] = True
+        placed = is_of[self.intervals["row"].to_numpy()] & self.intervals["start_ns"].notna().to_numpy(bool)
+        starts, lengths, row = (
+            self.intervals[name][placed].to_numpy(np.int64) for name in ("start_ns", "duration_ns", "row")
+        )
+        order = np.argsort(starts, kind="stable")
+        starts, ends, row = starts[order], (starts + lengths)[order], row[order]
+        is_first = np.ones(len(row), bool)
+        is_first[1:] = (row[1:] != row[:-1]) | (starts[1:] != ends[:-1])
+        return (starts[is_first], ends[np.append(is_first[1:], True)[: len(row)]]), row[is_first]
 
     def breakdown(self) -> pd.DataFrame:
         """Sum the intervals by step, part and cause.
@@ -383,7 +392,7 @@ def _host(tables: Mapping[str, pd.DataFrame], windows: StepWindows) -> _Accounte
 
 
 def _steps(
-    step: object, device_id: object, durations: Int64, basis: Basis, head_known: object, closed: object
+    step: object, device_id: object, durations: Int64, basis: Origin, head_known: object, closed: object
 ) -> pd.DataFrame:
     count = len(durations)
     frame: pd.DataFrame = pd.DataFrame(

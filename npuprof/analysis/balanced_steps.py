@@ -8,6 +8,15 @@ import pandas as pd
 _MOST = 0.5  # of the ranks: a step that more of them lack is no common step
 
 
+def numbered(steps: pd.DataFrame) -> pd.Series[int]:
+    """Return a number for each step, the same on all ranks and devices: its own, or its place if any lacks one."""
+    who = steps[["rank", "device_id"]].astype("Int64").fillna(-1)
+    number = steps["step"].astype("Int64")
+    if number.isna().any() or steps.assign(**who).duplicated(["rank", "device_id", "step"]).any():
+        number = steps.groupby([who["rank"], who["device_id"]]).cumcount()
+    return number.astype("int64")
+
+
 def by_rank(steps: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each rank and device and a column for each step: its row in `steps`, else NaN.
 
@@ -17,11 +26,7 @@ def by_rank(steps: pd.DataFrame) -> pd.DataFrame:
         ``rank``, ``device_id`` and ``step``, a row for each step of each rank and device.
     """
     who = steps[["rank", "device_id"]].astype("Int64").fillna(-1)
-    number = steps["step"].astype("Int64")
-    order = steps.groupby([who["rank"], who["device_id"]]).cumcount()
-    if number.isna().any() or steps.assign(**who).duplicated(["rank", "device_id", "step"]).any():
-        number = order  # steps without a number, or with one twice, are matched in their order
-    frame = pd.DataFrame({"rank": who["rank"], "device": who["device_id"], "step": number}).astype("int64")
+    frame = pd.DataFrame({"rank": who["rank"], "device": who["device_id"], "step": numbered(steps)}).astype("int64")
     if frame.groupby("rank")["device"].nunique().max() == 1 and frame["rank"].min() >= 0:
         frame["device"] = 0  # a rank may be on another device in the other run
     frame["unit"] = np.arange(len(frame))

@@ -25,7 +25,7 @@ class Prediction(LongText):
     Attributes
     ----------
     recorded_ns
-        The recorded time: the mean over the steps, without the first step if there are others; for a job, the time from
+        The recorded time: the mean over the steps that figures rest on; for a job, the time from
         the first start of a collective to the last end.
     replayed_ns
         The time in a replay without changes, as a check.
@@ -64,7 +64,7 @@ class Prediction(LongText):
             f"  check: unchanged {duration(self.replayed_ns)}, recorded {duration(self.recorded_ns)}",
         ]
         if len(self.steps) > 1:
-            lines.append(f"  {len(self.steps):,} steps, see .steps; the mean leaves out the first one")
+            lines.append(f"  {len(self.steps):,} steps, see .steps; the mean is of {len(self.gains_ns):,}")
         return "\n".join(lines)
 
 

@@ -82,6 +82,8 @@ class Replay:
     ----------
     windows
         The steps. Those that are marked on the host last to the start of the next one.
+    device_id
+        The device that they are of.
     by_marks
         Whether steps are marked on a host thread.
     device, host
@@ -93,8 +95,9 @@ class Replay:
         If the run has no tasks or no steps with a position in time, or if its replay differs from the recording.
     """
 
-    def __init__(self, tables: Mapping[str, pd.DataFrame], windows: StepWindows) -> None:
+    def __init__(self, tables: Mapping[str, pd.DataFrame], windows: StepWindows, device_id: int) -> None:
         self._tables = tables
+        self.device_id = device_id
         self.device = device_lanes(tables)
         if not len(self.device) or not len(windows.starts):
             raise NpuprofError(

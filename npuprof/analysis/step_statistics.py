@@ -25,7 +25,7 @@ def step_statistics(accounting: Accounting) -> pd.DataFrame:
     ----------
     accounting
         The steps, from :func:`npuprof.analysis.accounting.account`; those of its
-        :meth:`~npuprof.analysis.accounting.Accounting.counted` count.
+        :attr:`~npuprof.analysis.accounting.Accounting.basis` count.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def step_statistics(accounting: Accounting) -> pd.DataFrame:
         unusually long or short, given at least five steps, the furthest first. A run without steps is one step without
         a number. The median is rounded down, and the 95th percentile is a time that occurred (nearest rank).
     """
-    wide_rows = accounting.by_part().iloc[accounting.counted()]
+    wide_rows = accounting.by_part().iloc[accounting.basis.rows]
     rows = []
     for (rank, device), of_device in wide_rows.groupby(["rank", "device_id"], dropna=False, sort=True):
         typical = float(np.median(of_device["duration_ns"].to_numpy(np.int64)))

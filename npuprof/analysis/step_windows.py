@@ -14,7 +14,7 @@ from npuprof.analysis.correlation import launch_moments
 from npuprof.analysis.intervals import Spans, pieces
 from npuprof.arrays import Bools, Int64, outer_first
 
-Basis: TypeAlias = Literal["steps", "kernels", "step_times", "run"]
+Origin: TypeAlias = Literal["steps", "kernels", "step_times", "run"]
 """The origins of windows: marked steps, step numbers of kernels, the vendor's step times, or the run as a whole."""
 
 _SLICES = ("steps", "python", "operators", "api", "tasks", "kernels", "communication", "marks")
@@ -48,7 +48,7 @@ class StepWindows:
     starts: Int64
     ends: Int64
     owner: Int64
-    basis: Basis
+    basis: Origin
     between: Bools
     closed: Bools
     other: Bools
@@ -241,26 +241,6 @@ def steps_of_kernels(tables: Mapping[str, pd.DataFrame], apart: Collection[int] 
     return steps
 
 
-def counted(device: Int64, closed: Bools) -> Bools:
-    """Return the mask of the steps that figures per step are of.
-
-    Parameters
-    ----------
-    device
-        A number for each step's device, whose steps are in order of time.
-    closed
-        Which steps last to the next one.
-
-    Of each device these are the closed steps without the first one; if there are none, the closed steps; if there are
-    none either, all without the first one, unless it is the only one.
-    """
-    later = pd.Series(device).duplicated().to_numpy(bool)
-    choices = [closed & later, closed, later, np.ones(len(device), bool)]
-    has = [np.isin(device, device[choice]) for choice in choices]
-    mask: Bools = np.select(has, choices, default=np.False_)
-    return mask
-
-
 def run_window(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
     """Return the first start and the last end of all slices, in epoch nanoseconds; None without slices."""
     bounds = [
@@ -273,7 +253,7 @@ def run_window(tables: Mapping[str, pd.DataFrame]) -> tuple[int, int] | None:
     return min(start for start, _ in bounds), max(end for _, end in bounds)
 
 
-def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Basis, other: Bools | None = None) -> StepWindows:
+def _innermost(steps: Any, starts: Int64, ends: Int64, basis: Origin, other: Bools | None = None) -> StepWindows:
     """Cut steps so that each moment belongs to one step; where steps overlap, to the one that began last."""
     order = outer_first(starts, ends)
     other = np.zeros(len(order), bool) if other is None else other[order]

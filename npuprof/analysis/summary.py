@@ -15,7 +15,7 @@ from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.host_times import HostTimes, host_times
 from npuprof.analysis.intervals import executed_spans, total, union, within
 from npuprof.analysis.memory_peak import BLOCKS, owning_devices, peak_of_blocks
-from npuprof.analysis.step_windows import Basis, of_counted_kind, run_window
+from npuprof.analysis.step_windows import Origin, of_counted_kind, run_window
 from npuprof.tables.info import Info
 from npuprof.words.quantities import counted, size
 
@@ -42,7 +42,7 @@ class DeviceTimes:
 
     device_id: int | None
     rank: int | None
-    basis: Basis
+    basis: Origin
     steps: tuple[int, ...]
     parts: Mapping[str, int]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.accounting import moves_data
+from npuprof.analysis.accounting import Accounting, moves_data
 from npuprof.analysis.device_clocks import apart
 from npuprof.analysis.device_lanes import COMMUNICATION, COPY, KERNEL, DeviceLanes
 from npuprof.analysis.device_words import runtime_of
@@ -15,7 +15,6 @@ from npuprof.analysis.idle_causes import CAUSES, UNEXPLAINED, unmeasured_causes
 from npuprof.analysis.intervals import covering, within
 from npuprof.analysis.prediction import Prediction, checked_factor, checked_factors
 from npuprof.analysis.replay import Change, Replay
-from npuprof.analysis.step_windows import counted as counted_steps
 from npuprof.analysis.step_windows import step_windows
 from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError, OptionsError
@@ -54,13 +53,15 @@ def replay_of(tables: Mapping[str, pd.DataFrame], info: Info) -> Replay:
     if not len(devices):
         raise NpuprofError("there is nothing to replay: the run has no kernels")
     selection = info.selection or {}
-    windows = step_windows(tables, int(devices.min()))
-    return Replay(tables, windows.clipped(selection.get("start_ns"), selection.get("end_ns")))
+    device_id = int(devices.min())
+    windows = step_windows(tables, device_id).clipped(selection.get("start_ns"), selection.get("end_ns"))
+    return Replay(tables, windows, device_id)
 
 
 def what_if(
     tables: Mapping[str, pd.DataFrame],
     replay: Replay,
+    accounting: Accounting,
     *,
     transfer: float = 1.0,
     kernel: Mapping[str, float] | None = None,
@@ -69,7 +70,17 @@ def what_if(
 ) -> Prediction:
     """Predict the time of a step; see :meth:`npuprof.Profile.what_if`."""
     change, changes = change_of(tables, replay, transfer=transfer, kernel=kernel, cause=cause, part=part)
-    return predicted(replay, change, changes)
+    return predicted(replay, change, changes, compared(replay, accounting, accounting.basis.rows))
+
+
+def compared(replay: Replay, accounting: Accounting, rows: Int64) -> Bools:
+    """Return which steps of a replay, which are those of the first device, are some rows of an accounting."""
+    of_device = np.flatnonzero((accounting.steps["device_id"] == replay.device_id).to_numpy(bool, na_value=False))
+    if len(of_device) == len(replay.windows.steps):
+        return np.isin(of_device, rows)
+    numbers = accounting.steps["step"].iloc[rows]
+    mask: Bools = np.isin(pd.array(replay.windows.steps, "Int64").to_numpy(np.int64, na_value=-1), numbers.dropna())
+    return mask if mask.any() else ~mask
 
 
 def change_of(
@@ -106,8 +117,8 @@ def change_of(
     return Change(durations, dict(cause)), changes
 
 
-def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
-    """Replay a run with a change, and compare its steps with the recorded ones.
+def predicted(replay: Replay, change: Change, changes: list[str], rows: Bools) -> Prediction:
+    """Replay a run with a change, and compare some of its steps with the recorded ones.
 
     Raises
     ------
@@ -123,9 +134,8 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
             "host cannot be replayed: collect with level=1, without captured graphs"
         )
     after = replay.step_times(change)
-    compared = counted_steps(np.zeros(len(after), np.int64), replay.windows.closed)
     times = (replay.recorded_ns, replay.replayed_ns, after)
-    recorded, unchanged, changed = (int(step_ns[compared].sum()) // max(1, len(step_ns[compared])) for step_ns in times)
+    recorded, unchanged, changed = (int(step_ns[rows].sum()) // max(1, len(step_ns[rows])) for step_ns in times)
     whole, before = int(after.sum()), int(replay.replayed_ns.sum())
     if whole > before and _is_less(replay, change):
         raise NpuprofError(
@@ -135,7 +145,7 @@ def predicted(replay: Replay, change: Change, changes: list[str]) -> Prediction:
     names = ("recorded_ns", "replayed_ns", "predicted_ns")
     steps: pd.DataFrame = pd.DataFrame({"step": replay.windows.steps, **dict(zip(names, times, strict=True))})
     gains = replay.replayed_ns - after
-    by_step = tuple(gains[compared].tolist())
+    by_step = tuple(gains[rows].tolist())
     return Prediction(recorded, unchanged, changed, tuple(changes), steps.assign(gain_ns=gains), by_step)
 
 

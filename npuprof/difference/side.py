@@ -164,9 +164,9 @@ def _stack(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def counted_steps(run: ComparedRun) -> pd.DataFrame:
-    """Return the steps of a run that figures per step are of; see :meth:`Accounting.counted`."""
+    """Return the steps of a run that figures per step rest on."""
     steps = run.accounting.steps
-    counted_rows: pd.DataFrame = steps.iloc[run.accounting.counted()][["rank", "device_id", "step", "duration_ns"]]
+    counted_rows: pd.DataFrame = steps.iloc[run.accounting.basis.rows][["rank", "device_id", "step", "duration_ns"]]
     return counted_rows
 
 

@@ -14,6 +14,7 @@ from npuprof.parameters import checked
 from npuprof.tables.info import Info
 
 if TYPE_CHECKING:
+    from npuprof.analysis.accounting import Accounting
     from npuprof.analysis.prediction import Prediction
     from npuprof.analysis.replay import Replay
     from npuprof.sources.base import Decoded
@@ -27,6 +28,11 @@ class ProfileReplay:
 
     tables: MutableMapping[str, pd.DataFrame]
     info: Info
+
+    @property
+    @abstractmethod
+    def accounting(self) -> Accounting:
+        """The breakdown of the run's steps."""
 
     @property
     @abstractmethod
@@ -79,7 +85,8 @@ class ProfileReplay:
         """
         from npuprof.analysis.what_if import what_if
 
-        return what_if(self.tables, self._replay, transfer=transfer, kernel=kernel, cause=cause, part=part)
+        factors = {"kernel": kernel, "cause": cause, "part": part}
+        return what_if(self.tables, self._replay, self.accounting, transfer=transfer, **factors)
 
     @abstractmethod
     def _like(self: _Run, decoded: Decoded) -> _Run:

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from npuprof.analysis.usual_steps import longer_once
 
 from npuprof.advice.findings import Advice, advise
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, account
-from npuprof.analysis.usual_steps import longer_once
 from npuprof.tables.info import Info
 from tests import factories
 from tests.advice.test_findings import advice

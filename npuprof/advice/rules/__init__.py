@@ -18,7 +18,7 @@ from npuprof.advice.rules import (
     host_bound,
     layout_and_casts,
     memory_peak,
-    once,
+    outliers,
     recompute,
     slow_link,
     small_comm,
@@ -55,7 +55,7 @@ RULES = (
     sync_batch_norm.RULE,
     memory_peak.RULE,
     first_step.RULE,
-    once.RULE,
+    outliers.RULE,
     utilization.RULE,
     environment.RULE,
 )

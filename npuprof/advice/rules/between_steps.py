@@ -14,7 +14,7 @@ _THRESHOLD = 0.02  # of the step
 
 def check(facts: Facts) -> Finding:
     """Fire if the device has no work between steps for more than 2 % of the step."""
-    steps = facts.accounting.steps.iloc[facts.counted]
+    steps = facts.accounting.steps.iloc[facts.basis.rows]
     if not (steps["closed"] & steps["basis"].isin(["steps", "kernels"])).any():
         return Finding(NAME, "cannot tell", collect=facts.needs_steps())
     cost = facts.per_step([BETWEEN_STEPS])

@@ -52,7 +52,7 @@ def check(facts: Facts) -> Finding:
     worst = str(ratio.idxmax())
     rows = communication[is_to_all & (group == worst)]
     exposed = facts.overlapping("communication", facts.spans(["moving", "waiting"]))[is_to_all & (group == worst)]
-    spent = int(exposed.sum()) // max(1, len(facts.usual_steps))
+    spent = int(exposed.sum()) // max(1, len(facts.basis.usual_rows))
     cost = round(spent * (1 - 1 / float(ratio.max())))
     if ratio.max() <= _UNEVEN or cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)

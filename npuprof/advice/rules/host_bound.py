@@ -111,7 +111,7 @@ def _usual(facts: Facts, at_ns: Int64, times_ns: Int64) -> int:
     place = np.searchsorted(rows["start_ns"].to_numpy(np.int64), at_ns, side="right") - 1
     sums = np.zeros(len(steps), np.int64)
     np.add.at(sums, rows["row"].to_numpy()[place], times_ns)
-    return int(sums[facts.usual_steps].sum()) // max(1, len(facts.usual_steps))
+    return int(sums[facts.basis.usual_rows].sum()) // max(1, len(facts.basis.usual_rows))
 
 
 RULE = Rule(NAME, "idle time of the device while the host works on something else", check, frozenset({GPU, NPU}))

@@ -34,7 +34,7 @@ def check(facts: Facts) -> Finding:
     excess = np.maximum(moving - busiest["least_ns"].to_numpy(np.int64), 0)
     small = (busiest["moving_ns"] < _SHORT_NS) | (busiest["size_bytes"] < busiest["full_bytes"])
     is_selected = small.to_numpy(bool) & (excess > 0)
-    steps = max(1, len(facts.usual_steps))
+    steps = max(1, len(facts.basis.usual_rows))
     cost = int(excess[is_selected].sum()) // steps
     if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)

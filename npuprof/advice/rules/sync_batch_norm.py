@@ -33,7 +33,7 @@ def check(facts: Facts) -> Finding:
     rows = kernels[of_norms]
     collectives = _collectives(facts, named)
     exposed = facts.overlapping("communication", facts.spans(_EXPOSED))[collectives]
-    waited = int(exposed.sum()) // max(1, len(facts.usual_steps))
+    waited = int(exposed.sum()) // max(1, len(facts.basis.usual_rows))
     computed = facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64))
     cost = min(computed + waited, facts.usual_ns)
     if cost <= _THRESHOLD * facts.usual_ns:

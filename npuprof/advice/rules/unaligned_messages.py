@@ -39,7 +39,7 @@ def check(facts: Facts) -> Finding:
     slow = odd & inside & (of_operation > _OF_OPERATION * whole)[np.where(inside, op_id, 0)]
     rows = moves[slow]
     exposed = facts.overlapping("communication_tasks", facts.spans(["moving"]), rows.index.to_numpy(np.int64))
-    cost = int(exposed.sum()) // max(1, len(facts.usual_steps))
+    cost = int(exposed.sum()) // max(1, len(facts.basis.usual_rows))
     if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     kinds = shares_of(rows["duration_ns"].groupby(communication["op_type"].astype(str).to_numpy()[rows["op_id"]]).sum())
@@ -47,7 +47,7 @@ def check(facts: Facts) -> Finding:
     usual = moves[~odd].groupby(["transport", "size_class"])["rate"].median().rename("usual")
     joined = moves[slow].join(usual, on=["transport", "size_class"])
     least = (joined["size_bytes"] / joined["usual"]).fillna(0.0).to_numpy(np.float64)
-    excess = int(np.maximum(exposed - least, 0).sum()) // max(1, len(facts.usual_steps))
+    excess = int(np.maximum(exposed - least, 0).sum()) // max(1, len(facts.basis.usual_rows))
     return Finding(
         NAME,
         "fires",

@@ -1,0 +1,254 @@
+"""Steps that take longer than the usual one: where their extra time lies, and what it adds to the mean step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.facts import Facts
+from npuprof.advice.finding import Finding
+from npuprof.advice.host_causes import LABELS
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
+from npuprof.analysis.code_lines import has_lines
+from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
+from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
+from npuprof.analysis.intervals import Spans, pieces
+from npuprof.analysis.step_windows import of_counted_kind
+from npuprof.arrays import Int64
+from npuprof.lines.frames import cell_text, line_text
+from npuprof.words.quantities import duration
+
+NAME = "outliers"
+_LEAST = 0.01  # of the mean step: what adds less is no finding
+_OF_EXTRA = 0.5  # of the extra time of a step: what lies on a line
+_MOST = 5
+_PARTS = {"waiting": "waiting for other ranks", "moving": "moving data", "copy": "copies"}
+_NOT_KNOWN = "cause not recorded"
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """An outlier.
+
+    Attributes
+    ----------
+    position
+        Its position among the steps of the basis.
+    step
+        Its number.
+    extra_ns
+        How much longer than the usual step it takes.
+    cost_ns
+        What it adds to the mean step, times the number of rows of the basis.
+    place
+        The line or the cause that takes most of the extra time, as title and detail name it.
+    rank
+        The rank that takes it, in a job.
+    """
+
+    position: int
+    step: int
+    extra_ns: int
+    cost_ns: int
+    place: str
+    rank: int | None = None
+
+
+def outliers(facts: Facts) -> list[Outlier]:
+    """Return the outliers of a run, in order of time."""
+    found = longest_rows(facts)
+    places = extra_places(facts, np.array([row for _, row in found], np.int64))
+    return [
+        Outlier(position, number_of(facts, position), *costs_of(facts, position), place)
+        for (position, _), place in zip(found, places, strict=True)
+    ]
+
+
+def longest_rows(facts: Facts) -> list[tuple[int, int]]:
+    """Return the position of each outlier, and its row of the rank and device that take longest."""
+    basis = facts.basis
+    at = np.flatnonzero(basis.outlier)
+    at = at[np.lexsort((-basis.duration_ns[at], basis.number[at]))]
+    first = np.unique(basis.number[at], return_index=True)[1]
+    return list(zip(basis.number[at[first]].tolist(), basis.rows[at[first]].tolist(), strict=True))
+
+
+def number_of(facts: Facts, position: int) -> int:
+    """Return the number of a step of the basis, or its position where it has none."""
+    basis = facts.basis
+    number = facts.accounting.steps["step"].iloc[int(basis.rows[np.flatnonzero(basis.number == position)[0]])]
+    return position if pd.isna(number) else int(number)
+
+
+def costs_of(facts: Facts, position: int) -> tuple[int, int]:
+    """Return how much longer an outlier takes than the usual step, and the sum of that over ranks and devices."""
+    basis = facts.basis
+    extra = basis.duration_ns[basis.number == position] - basis.usual_ns
+    return int(extra.max()), int(extra.sum())
+
+
+def findings(facts: Facts, found: Sequence[Outlier], table: str = "steps") -> list[Finding]:
+    """Return a finding for each place of at least two outliers, the costliest first, and one for all the others."""
+    groups: dict[tuple[str, int | None], list[Outlier]] = {}
+    for outlier in found:
+        groups.setdefault((outlier.place, outlier.rank), []).append(outlier)
+    several = sorted((group for group in groups.values() if len(group) > 1), key=lambda group: -_cost_ns(facts, group))
+    single = sorted((group[0] for group in groups.values() if len(group) == 1), key=lambda each: -each.extra_ns)
+    made = [_of_group(facts, group, table) for group in several]
+    if single and _cost_ns(facts, single) >= _LEAST * facts.step_ns:
+        made.append(_of_single(facts, single, table))
+    return made or [Finding(NAME, "clean")]
+
+
+def _cost_ns(facts: Facts, group: Sequence[Outlier]) -> int:
+    return max(0, sum(outlier.cost_ns for outlier in group)) // max(1, len(facts.basis.rows))
+
+
+def _of_group(facts: Facts, group: Sequence[Outlier], table: str) -> Finding:
+    mean_ns = sum(outlier.extra_ns for outlier in group) // len(group)
+    positions = [outlier.position for outlier in group]
+    period = _period(positions, facts.basis.count)
+    which = f"Every {_ordinal(period)} step takes" if period else f"{len(group):,} of {facts.basis.count:,} steps take"
+    numbers = ", ".join(f"{outlier.step:,}" for outlier in group[:_MOST])
+    more = f" and {len(group) - _MOST:,} more" if len(group) > _MOST else ""
+    cost = _cost_ns(facts, group)
+    return Finding(
+        NAME,
+        "fires",
+        title=f"{which} {duration(mean_ns)} longer: {_where(facts, group[0])}",
+        cost_ns=cost,
+        gain_lo_ns=cost,
+        gain_hi_ns=cost,
+        confidence="measured",
+        detail=f"steps {numbers}{more}; the usual step takes {duration(facts.usual_ns)}",
+        action="do it less often, or in a thread",
+        place=_place(group[0]),
+        table=table,
+        rows=_evidence(facts, group, table),
+        rank=group[0].rank,
+        of_outliers=True,
+    )
+
+
+def _of_single(facts: Facts, single: Sequence[Outlier], table: str) -> Finding:
+    texts = [
+        f"step {each.step:,} takes {duration(each.extra_ns)} longer: {_where(facts, each)}" for each in single[:_MOST]
+    ]
+    more = [f"{len(single) - _MOST:,} more"] if len(single) > _MOST else []
+    cost = _cost_ns(facts, single)
+    return Finding(
+        NAME,
+        "fires",
+        title=texts[0][0].upper() + texts[0][1:],
+        cost_ns=cost,
+        detail="; ".join([*texts[1:], *more, f"{duration(cost)} of the mean step"]),
+        action="look at what else ran then: a checkpoint, garbage collection, another process",
+        place=_place(single[0]),
+        table=table,
+        rows=_evidence(facts, single, table),
+        rank=single[0].rank,
+        of_outliers=True,
+    )
+
+
+def _place(outlier: Outlier) -> str:
+    return outlier.place if outlier.rank is None else f"rank {outlier.rank}, {outlier.place}"
+
+
+def _where(facts: Facts, outlier: Outlier) -> str:
+    cell = cell_text(next(iter(facts.info.code), ""))
+    return _place(outlier).replace(f"{cell}, line ", "line ", 1) if cell else _place(outlier)
+
+
+def _evidence(facts: Facts, group: Sequence[Outlier], table: str) -> pd.DataFrame:
+    rows = facts.tables[table]
+    numbers = [outlier.step for outlier in group]
+    chosen: pd.DataFrame = rows[of_counted_kind(rows) & rows["step"].isin(numbers).to_numpy(bool)]
+    return chosen
+
+
+def _period(positions: Sequence[int], count: int) -> int:
+    """Return how many steps apart outliers are, from the first step of the basis to the last; 0 if that varies."""
+    apart = set(np.diff(positions).tolist())
+    period = apart.pop()
+    is_regular = not apart and positions[0] < period and count - 1 - positions[-1] < period
+    return period if is_regular else 0
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"
+
+
+def extra_places(facts: Facts, rows: Int64) -> list[str]:
+    """Return for some outlier rows the line with most of the extra time, or the cause where no line has half of it."""
+    lines = _lines(facts, rows)
+    return [line or cause for line, cause in zip(lines, _causes(facts, rows), strict=True)]
+
+
+def _causes(facts: Facts, rows: Int64) -> list[str]:
+    usual = facts.sums[facts.basis.usual_rows].sum(axis=0) / max(1, len(facts.basis.usual_rows))
+    causes = ["", *facts.accounting.intervals["cause"].cat.categories]
+    parts = facts.accounting.intervals["part"].cat.categories
+    names: dict[str, list[tuple[int, int]]] = {}
+    for part, of_part in enumerate(parts):
+        for cause, of_cause in enumerate(causes):
+            names.setdefault(_word(of_part, of_cause), []).append((part, cause))
+    longest = []
+    for row in rows.tolist():
+        extra = facts.sums[row] - usual
+        by_name = {name: sum(float(extra[at]) for at in places) for name, places in names.items()}
+        longest.append(max(by_name, key=lambda name: by_name[name]))
+    return longest
+
+
+def _word(part: str, cause: str) -> str:
+    if part not in (*IDLE, BETWEEN_STEPS, HOST):
+        return _PARTS.get(part, part)
+    if cause in ("", UNKNOWN, UNEXPLAINED):
+        return _NOT_KNOWN
+    return (ACTIVITY_LABELS if part == HOST else LABELS).get(cause, cause)
+
+
+def _main_thread(facts: Facts) -> tuple[Spans, Int64]:
+    """Return when the cell's thread, or else that of most launches, ran which line; a statement with what it calls."""
+    code = facts.code_lines
+    if code.cell_thread is not None:
+        starts, durations = (facts.tables["statements"][name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+        ends, line = starts + durations, code.of_statements
+    else:
+        edges = code.edges(code.main_thread)
+        starts, ends = edges[:-1], edges[1:]
+        line = np.where(code.is_busy(code.main_thread, starts), code.lines_at(code.main_thread, starts), -1)
+    is_known = (line >= 0) & (ends > starts)
+    return (starts[is_known], ends[is_known]), line[is_known]
+
+
+def _lines(facts: Facts, rows: Int64) -> list[str]:
+    """Return the line with most of the extra time of each row, as text; empty where no line has half of it."""
+    texts = [""] * len(rows)
+    if not len(rows) or not facts.joined or not has_lines(facts.tables):
+        return texts
+    (starts, ends), line = _main_thread(facts)
+    if not len(starts):
+        return texts
+    steps = facts.accounting.steps
+    owner = steps.groupby(["rank", "device_id"], dropna=False, sort=False).ngroup().to_numpy(np.int64)
+    for device in np.unique(owner[rows]).tolist():
+        usual = facts.basis.usual_rows[owner[facts.basis.usual_rows] == device]
+        here = np.flatnonzero(owner[rows] == device)
+        windows, row = facts.accounting.windows(np.concatenate((usual, rows[here])))
+        begins, stops, window = pieces((starts, ends), windows)
+        lines = line[np.searchsorted(starts, begins, side="right") - 1]
+        times = pd.Series(stops - begins).groupby([row[window], lines]).sum()
+        of_usual = times[times.index.get_level_values(0).isin(usual)].groupby(level=1).sum() / max(1, len(usual))
+        for at in here.tolist():
+            if rows[at] not in times.index.get_level_values(0):
+                continue
+            extra = times.loc[rows[at]].sub(of_usual, fill_value=0)
+            if extra.max() >= _OF_EXTRA * (int(steps["duration_ns"].iloc[rows[at]]) - facts.usual_ns):
+                texts[at] = line_text(*facts.code_lines.place(int(extra.idxmax())))
+    return texts
