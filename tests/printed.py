@@ -13,7 +13,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _BARS = re.compile(r"\|[ ▁▂▃▄▅▆▇█·]+\||[▁▂▃▄▅▆▇█·░▒▓─]+")
 _MADE = re.compile(r"(?<=npuprof-)([a-z-]+)-[a-z0-9_]{8}\b")  # a folder of tempfile
 _FOLDERS = re.compile(r"(?<![\w.)])/([\w.~+-]+/)+(?=[\w.-]+\.py\b)")
-_LONGER = re.compile(r", # without (step #,? which|# that) took longer once(?=[,)])")  # told where a step did
+_LONGER = re.compile(r": # as usual, and # since # steps? takes? longer(?=[,)])")  # where a step does
 _IDLE_LINES = re.compile(r"; at .{1,200}?\(#[ %]*\)( and .{1,200}?\(#[ %]*\))?(?=;| ->|$)")  # those above a share
 _PLURAL = re.compile(r"(?<=# )([a-z]+[^s])s\b")  # 1 slice, 2 slices
 _FIGURE = re.compile(r"[-+−]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?(ns|[µu]s|ms|s|k?B|[MGT]i?B|KiB|[kMGT]|%)(?![A-Za-z]))?")

@@ -18,6 +18,7 @@ from npuprof.advice.job_rules import JOB_RULES
 from npuprof.advice.rules import RULES
 from npuprof.analysis import (
     backlog,
+    basis,
     device_clocks,
     digests,
     prediction,
@@ -29,7 +30,6 @@ from npuprof.analysis import (
     rank_roles,
     rank_suspects,
     rank_waits,
-    usual_steps,
 )
 from npuprof.difference import tree
 from npuprof.exports import code, explorer
@@ -129,7 +129,6 @@ _STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "advice": {
         "a possible gain of at least {:g} % of a step are listed": (100 * findings._SHOWN,),
         "has more than {:,} tasks": (facts._MOST_TASKS,),
-        "by {:g} % of the time of all in sum": (100 * usual_steps._WORTH,),
         "known by ending within {:g} ms of each other": (rank_pairs._CLOSE_NS / 1e6,),
         "somebody waited for more than {:g} ms in it": (rank_waits.LEAST_WAIT_NS / 1e6,),
         "wait by wait in jobs of up to {} ranks": (rank_blame._MOST_RANKS,),
@@ -192,6 +191,9 @@ _OTHERWISE: Mapping[str, Mapping[str, str]] = {
         r"the 95 % quantile is between the exact 94 and 96 % quantiles": "tests/analysis/test_digests.py",
     },
     "advice": {
+        r"m \+ max\(5 x 1\.4826 MAD, 0\.2 m\)": "tests/advice/test_outliers.py",
+        r"less than 80 % of it": "tests/advice/test_outliers.py",
+        r"Every 50th step takes 50 ms longer: line 5.{1,12}4 of 200 steps": "tests/advice/test_outliers.py",
         r"\| rule \| fires if.*?(?=Gains come|Several causes)": "the tables of rules: see below",
         r"\| jobs \| faults of 2 %.*?(?=## As data)": "printed by tests.benchmarks.bench_blame, which the page names",
         r"0.6 ms of `0-6 ms|by 0 and the|\(level 0\)": "an example, limits of 0, and a name",
@@ -275,7 +277,7 @@ _UNITS = {
 _ELSEWHERE: Mapping[str, str] = {
     "host_bound": "npuprof.advice.host_causes",
     "fusible_repeats": "npuprof.analysis.repeats",
-    "once": "npuprof.analysis.usual_steps",
+    "outliers": "npuprof.advice.outliers",
     "environment": "npuprof.advice.rules.host_bound",
     "slow_link": "npuprof.analysis.links",
     "pipeline_imbalance": "npuprof.analysis.rank_stages",
@@ -321,12 +323,11 @@ def test_the_order_of_findings_is_told_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("page", "sentence", "values", "said"),
     [
-        ("advice", "by a fifth and by five times the spread", (usual_steps._OVER, usual_steps._SPREADS), (0.2, 5)),
         (
             "advice",
-            "so are fewer than a third of at least three steps",
-            (usual_steps._ONCE, usual_steps.LEAST_STEPS),
-            (3, 3),
+            "max(5 x 1.4826 MAD, 0.2 m), where m is the median, and such steps are fewer than half of at least four",
+            (float(basis._SPREADS), float(basis._OVER), basis._LEAST),
+            (7.413, 0.2, 4),
         ),
         ("advice", "for more than three times the error of the clocks", (rank_waits._CLOCK_ERRORS,), (3,)),
         ("advice", "at least a tenth of a step is idle without a known cause", (budget._FIRST,), (0.1,)),

@@ -268,6 +268,11 @@ class Facts:
         """Part, cause and time of the mean of the usual steps, rounded so that their sum is it rounded down."""
         return self._means(self.basis.usual_rows)
 
+    @cached_property
+    def judged_causes(self) -> list[tuple[str, str, int]]:
+        """Part, cause and time of the mean that gates judge, rounded so that their sum is it rounded down."""
+        return self._means(self.basis.judged_rows)
+
     def _means(self, steps: Int64) -> list[tuple[str, str, int]]:
         sums = np.cumsum(self.sums[steps].sum(axis=0))
         means = np.diff(sums // max(len(steps), 1), prepend=0).tolist()
@@ -276,26 +281,28 @@ class Facts:
         return [(*pair, time) for pair, time in zip(pairs, means, strict=True) if time]
 
     def times(self, parts: Sequence[str], activity: str = "") -> Int64:
-        """Return the time of some parts in each step of the basis, of the host's `activity` only if one is named."""
+        """Return the time of some parts, or of one activity of the host, in each step that gates judge."""
         rows = self.accounting.intervals
         of_part = [name in parts for name in rows["part"].cat.categories]
-        sums = self.sums[self.basis.rows][:, of_part]
+        sums = self.sums[self.basis.judged_rows][:, of_part]
         causes = [None, *rows["cause"].cat.categories]
         times: Int64 = sums[:, :, [not activity or cause == activity for cause in causes]].sum(axis=(1, 2))
         return times
 
     @cached_property
     def balanced(self) -> Int64:
-        """The places in the rows of the basis of the steps that all ranks and devices have, of shape (ranks, steps)."""
-        table = complete(by_rank(self.accounting.steps.iloc[self.basis.rows]))
+        """Which of the steps that gates judge all ranks and devices have, of shape (ranks, steps)."""
+        table = complete(by_rank(self.accounting.steps.iloc[self.basis.judged_rows]))
         return table.to_numpy(np.int64)
 
     @cached_property
     def activities(self) -> dict[str, int]:
         """What the host did in a mean step, by activity, the longest first; of a run without a device."""
-        whole = np.cumsum([int(self.times([HOST], name).sum()) for name in ACTIVITY_LABELS])
-        times = np.diff(whole // max(len(self.basis.rows), 1), prepend=0).tolist()
-        return dict(sorted(zip(ACTIVITY_LABELS, times, strict=True), key=lambda item: -item[1]))
+        times = dict.fromkeys(ACTIVITY_LABELS, 0)
+        for part, cause, time in self.mean_causes:
+            if part == HOST:
+                times[cause] += time
+        return dict(sorted(times.items(), key=lambda item: -item[1]))
 
     @cached_property
     def idle_causes(self) -> dict[str, int]:
@@ -397,7 +404,7 @@ class Facts:
     @cached_property
     def sound(self) -> bool:
         """Whether the records of all steps that figures are of are complete, as far as the examination tells."""
-        complete = self.accounting.steps["complete"].to_numpy(bool)[self.counted].all()
+        complete = self.accounting.steps["complete"].to_numpy(bool)[self.basis.rows].all()
         return bool(complete) and not any(each.kind == "lost_rows" for each in self.info.examination)
 
     def touches_doubt(self, table: str, rows: pd.DataFrame) -> bool:

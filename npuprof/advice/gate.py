@@ -113,6 +113,8 @@ class CheckedComparison:
 def figures(advice: Advice, run: str = "last") -> dict[str, Figure]:
     """Return the names that a gate may use for a run, per step: ``step`` and the parts of a step.
 
+    A single outlier is no part of them.
+
     Parameters
     ----------
     advice
@@ -122,11 +124,18 @@ def figures(advice: Advice, run: str = "last") -> dict[str, Figure]:
     """
     facts = advice.facts
     names = {**PARTS_OF_NAMES, **{name: (name,) for name in IDLE}}
-    lengths = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.basis.rows]
+    lengths = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.basis.judged_rows]
     times = {"step": lengths, **{name: facts.times(parts) for name, parts in names.items()}}
     if facts.accounting.of_host:
         times |= {name: facts.times([HOST], name) for name in ACTIVITY_LABELS}
-    means = {"step": advice.step_ns, **advice.parts(), **advice.idle_parts()}
+    means = {"step": facts.basis.judged_ns}
+    for name, parts in names.items():
+        means[name] = sum(time for part, _, time in facts.judged_causes if part in parts)
+    if facts.accounting.of_host:
+        means |= dict.fromkeys(ACTIVITY_LABELS, 0)
+        for part, cause, time in facts.judged_causes:
+            if part == HOST:
+                means[cause] += time
     return {name: Figure(ns, times[name][facts.balanced].astype(np.float64), run) for name, ns in means.items()}
 
 

@@ -217,7 +217,9 @@ def _main_thread(facts: Facts) -> tuple[Spans, Int64]:
     """Return when the cell's thread, or else that of most launches, ran which line; a statement with what it calls."""
     code = facts.code_lines
     if code.cell_thread is not None:
-        starts, durations = (facts.tables["statements"][name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+        starts, durations = (
+            facts.tables["statements"][name].to_numpy(np.int64) for name in ("start_ns", "duration_ns")
+        )
         ends, line = starts + durations, code.of_statements
     else:
         edges = code.edges(code.main_thread)

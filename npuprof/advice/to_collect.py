@@ -53,14 +53,14 @@ def more_steps(run: Recorded) -> str:
     """Return what to do so that a run has more steps than it has.
 
     In a cell marks or loops make them, elsewhere a schedule: of its active steps the first one and the last one, which
-    is open, are in no mean, and three are needed to tell one from the others. Loops are seen with ``%%npuprof`` only.
+    is open, are in no mean, and four are needed to tell one from the others. Loops are seen with ``%%npuprof`` only.
     """
     info, tables, steps = run.info, run.tables, len(run.tables["steps"])
     if not of_cell(info):
         how = " with npuprof.step() in the loop, or a schedule" if "npuprof" in info.versions else ""
-        return f"record more steps{how}, such as warmup=2, active=5"
+        return f"record more steps{how}, such as warmup=2, active=6"
     if steps:
-        return f"let the loop run for more iterations than {steps}: at least 5"
+        return f"let the loop run for more iterations than {steps}: at least 6"
     if not info.options.get("steps", True):
         return "leave out --no-steps, or mark steps with npuprof.step()"
     loops = ", ".join(map(str, sorted(set(tables["iterations"]["loop"].tolist()))[:_MOST_LOOPS]))

@@ -58,9 +58,9 @@ class Basis:
         return self.rows[self.outlier]
 
     @property
-    def judged(self) -> Bools:
-        """Which of the rows gates judge: all, or without an outlier that is the only one."""
-        return ~self.outlier if self.outliers == 1 else np.ones(len(self.rows), bool)
+    def judged_rows(self) -> Int64:
+        """The rows that gates judge: all, or without an outlier that is the only one."""
+        return self.usual_rows if self.outliers == 1 else self.rows
 
     @cached_property
     def count(self) -> int:
@@ -85,7 +85,7 @@ class Basis:
     @cached_property
     def judged_ns(self) -> int:
         """The mean that gates judge, rounded down."""
-        return _mean(self.duration_ns[self.judged])
+        return self.usual_ns if self.outliers == 1 else self.mean_ns
 
     @property
     def excess_ns(self) -> int:

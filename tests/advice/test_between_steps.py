@@ -97,6 +97,6 @@ def test_steps_of_which_none_is_followed_by_the_next_one_are_called_so() -> None
     kernels = table("kernels", [(start, _WORK) for start in starts])
     steps = table("steps", [(start, _WORK) for start in starts]).assign(step=pd.array([3, 5, 9], "Int64"))
     run = Profile(Decoded(factories.all_tables(steps=steps, kernels=kernels), factories.info()))
-    assert run.advice().headline() == "8.00 ms a step (mean of 2 steps, none followed by the next one)"
-    assert "none followed" not in run_of(_GAP).advice().headline()
-    assert "none followed" not in run_of(_GAP, steps=1).advice().headline()
+    assert run.advice().headline() == "8.00 ms a step (mean of 2 steps, none of them followed by the next one)"
+    assert "followed" not in run_of(_GAP).advice().headline()
+    assert "followed" not in run_of(_GAP, steps=1).advice().headline()

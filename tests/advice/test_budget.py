@@ -90,7 +90,7 @@ def test_idle_time_whose_causes_are_known_is_split_by_them() -> None:
 
 def test_the_budget_is_part_of_the_json() -> None:
     plain = advice_of().to_dict()
-    assert (plain["version"], sum(row["time_ns"] for row in plain["budget"])) == (4, plain["step_ns"])
+    assert (plain["version"], sum(row["time_ns"] for row in plain["budget"])) == (5, plain["step_ns"])
     assert {row["part"]: row["collect"] for row in plain["budget"]}["computing"] == ""
 
 

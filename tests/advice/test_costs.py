@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from npuprof.analysis.usual_steps import longer_once
 
 from npuprof.advice.findings import Advice, advise
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, account
@@ -17,7 +16,7 @@ from tests.advice.test_findings import advice
 from tests.analysis.test_accounting import table
 from tests.budget import examples
 
-_NOT_OF_THE_STEP = ("first_step", "once")
+_NOT_OF_THE_STEP = ("first_step",)
 _OF_TABLE = {
     "kernels": ("computing",),
     "communication": ("waiting", "moving", "communication"),
@@ -72,12 +71,17 @@ def test_no_finding_costs_more_than_its_rows_of_the_budget(seed: int, devices: i
         if finding.rule in _NOT_OF_THE_STEP:
             assert finding.gain_hi_ns == 0
             continue
+        if finding.of_outliers:
+            assert finding.gain_lo_ns == finding.gain_hi_ns <= finding.cost_ns <= found.excess_ns
+            continue
         of_table = () if finding.rule in _OF_BOTH else _OF_TABLE.get(finding.table, ())
         parts = finding.parts or of_table or tuple(usual)
         assert 0 <= finding.cost_ns <= sum(usual.get(part, 0) for part in parts), finding
         assert finding.gain_lo_ns <= finding.gain_hi_ns <= found.usual_ns
-    assert found.explained_ns <= min(found.usual_ns, sum(finding.cost_ns for finding in found))
-    assert found["once"].cost_ns == max(0, found.step_ns - found.usual_ns) * (found["once"].state == "fires")
+    assert found.explained_ns <= min(found.step_ns, sum(finding.cost_ns for finding in found))
+    excess = [finding.cost_ns for finding in found.findings if finding.of_outliers]
+    assert found.usual_ns + found.excess_ns == found.step_ns
+    assert sum(excess) <= found.excess_ns
 
 
 @pytest.mark.parametrize("busy", [1, 100, 700])
@@ -98,12 +102,3 @@ def test_what_one_finding_explains_is_its_row_of_the_budget(busy: int) -> None:
     assert found["host_bound"].cost_ns == idle == found.step_ns - busy
     assert found.explained_ns == pytest.approx(idle, abs=1)
     assert idle == sum(found.facts.mean_step([part]) for part in (*IDLE, BETWEEN_STEPS))
-
-
-def test_what_took_longer_once_is_told_of_each_device_by_itself() -> None:
-    fast = pd.DataFrame({"rank": 0, "device_id": 0, "duration_ns": [100, 101, 99, 100, 900, 100]})
-    slow = pd.DataFrame({"rank": 1, "device_id": 0, "duration_ns": [5_000, 5_001, 5_003]})
-    few = pd.DataFrame({"rank": 2, "device_id": 0, "duration_ns": [1, 9_000]})
-    assert longer_once(pd.concat([fast, slow, few], ignore_index=True)).tolist() == [False] * 4 + [True] + [False] * 6
-    assert not longer_once(pd.concat([fast] + [slow] * 50, ignore_index=True)).any()  # less than 1 % of the time
-    assert not longer_once(fast[:0]).any()

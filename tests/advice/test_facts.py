@@ -26,7 +26,7 @@ def test_of_each_device_the_first_step_is_left_out_only_if_it_has_others() -> No
     accounting = account(run)
     kept = ~((accounting.steps["device_id"] == 1) & (accounting.steps["step"] == 0)).to_numpy(bool)
     facts = Facts(run, Info(), replace(accounting, steps=accounting.steps[kept].reset_index(drop=True)))
-    counted = facts.accounting.steps.iloc[facts.counted]
+    counted = facts.accounting.steps.iloc[facts.basis.rows]
     assert sorted(zip(counted["device_id"], counted["step"], strict=True)) == [(0, 1), (1, 1)]
 
 

@@ -283,7 +283,7 @@ def test_a_run_without_a_step_a_device_or_a_host_has_no_findings() -> None:
 
 def test_a_rule_of_another_package_that_fails_does_not_take_the_others_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(facts: Facts) -> Finding:
-        raise ValueError(f"no {len(facts.counted)}")
+        raise ValueError(f"no {len(facts.basis.rows)}")
 
     monkeypatch.setattr(findings, "rules", lambda: [Rule("mine", "nothing", broken), *RULES])
     found = advice(steps=table("steps", [(0, 100)]), kernels=table("kernels", [(0, 90)]))

@@ -45,7 +45,7 @@ from tests.advice.test_more_rules import (
     transfers,
     with_cycles,
 )
-from tests.advice.test_once import _steps
+from tests.advice.test_outliers import found_of
 from tests.advice.test_pipeline_bubble import played
 from tests.advice.test_small_comm_and_environment import blocked, collectives
 from tests.analysis.test_accounting import table
@@ -292,11 +292,11 @@ _TRIALS: dict[str, list[Trial]] = {
         Trial("expandable_segments:True", lambda: _in_pieces(30.0, 40.0), lambda: _in_pieces(30.0, 31.0)),
     ],
     "first_step": [Trial("warmup=2", lambda: _first(9), lambda: _first(1))],
-    "once": [
+    "outliers": [
         Trial(
             "what else ran then",
-            lambda: _steps([1_000] * 6 + [9_000] + [1_000] * 5)["once"],
-            lambda: _steps([1_000] * 12)["once"],
+            lambda: found_of([1_000] * 6 + [9_000] + [1_000] * 5)["outliers"],
+            lambda: found_of([1_000] * 12)["outliers"],
         ),
     ],
     "utilization": [Trial("larger batches", lambda: _of_step(40_000), lambda: _of_step(4_000))],
@@ -586,12 +586,12 @@ def test_a_cell_whose_loop_is_short_is_not_told_to_mark_its_steps() -> None:
     kernels_of = table("kernels", [(0, 90), (100, 90)])
     run = factories.all_tables(steps=table("steps", [(0, 100), (100, 100)]), kernels=kernels_of)
     told = advise(run, Info(code=_CELL), account(run))
-    assert told["once"].collect == "let the loop run for more iterations than 2: at least 5"
+    assert told["outliers"].collect == "let the loop run for more iterations than 2: at least 6"
     first = factories.all_tables(steps=table("steps", [(0, 900), (900, 90), (990, 90)]), kernels=kernels_of)
     assert advise(first, Info(code=_CELL), account(first))["first_step"].action.startswith("run two steps in a cell")
 
 
-@pytest.mark.parametrize("active", [4, 5])
+@pytest.mark.parametrize("active", [5, 6])
 def test_as_many_steps_as_are_named_are_enough(active: int, tmp_path: Path) -> None:
     with npuprof.profile(
         collector="simulator", output=tmp_path, schedule=npuprof.schedule(wait=0, warmup=2, active=active)
@@ -601,7 +601,7 @@ def test_as_many_steps_as_are_named_are_enough(active: int, tmp_path: Path) -> N
             x = x * 1.0
             session.step()
     told = [finding.collect for finding in session.result.advice().cannot_tell]
-    assert any(text.startswith("record more steps") for text in told) == (active < 5)
+    assert any(text.startswith("record more steps") for text in told) == (active < 6)
 
 
 @pytest.mark.long

@@ -36,7 +36,7 @@ _TASKS = "collect with --level 1, or load all ranks"
 _COUNTERS = "collect with --level 1 --aic-metrics PipeUtilization"
 _LACKS: dict[str, tuple[dict[str, pd.DataFrame], str]] = {
     "host_bound": ({"kernels": _KERNELS}, "collect with --level 1 --activities cpu,npu"),
-    "between_steps": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=5"),
+    "between_steps": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=6"),
     "waiting": (_COLLECTIVES, _TASKS),
     "exposed_communication": (_COLLECTIVES, _TASKS),
     "slow_link": (_COLLECTIVES, _TASKS),
@@ -57,8 +57,8 @@ _LACKS: dict[str, tuple[dict[str, pd.DataFrame], str]] = {
     "expert_imbalance": (_ALL_TO_ALL, "collect with --level 1"),
     "sync_batch_norm": (_COPIES, "collect with --activities cpu,npu"),
     "memory_peak": ({"kernels": _KERNELS}, "collect with --memory"),
-    "first_step": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=5"),
-    "once": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=5"),
+    "first_step": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=6"),
+    "outliers": ({"kernels": _KERNELS}, "record more steps, such as warmup=2, active=6"),
     "utilization": ({"kernels": _KERNELS}, _COUNTERS),
     "environment": (_HOST, "collect with npuprof, which records these variables"),
 }
@@ -167,7 +167,7 @@ def _more_steps(info: Info, **given: pd.DataFrame) -> str:
 
 
 def test_a_cell_is_told_how_its_steps_are_marked() -> None:
-    assert _more_steps(Info()) == "record more steps, such as warmup=2, active=5"
+    assert _more_steps(Info()) == "record more steps, such as warmup=2, active=6"
     for name in ("<cell [3]>", "<cell>"):
         told = _more_steps(Info(code={name: "train()"}))
         assert told == "mark steps with npuprof.step(), or profile the cell that loops with %%npuprof"

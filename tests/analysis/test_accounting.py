@@ -232,18 +232,6 @@ def test_time_in_which_no_cell_ran_lies_outside_every_step() -> None:
     assert steps[BETWEEN_STEPS].tolist() == [18, 20, 0]
 
 
-def test_figures_are_of_closed_steps_without_the_first_one_if_there_are_any() -> None:
-    def counted(*marks: tuple[int, int]) -> list[int]:
-        run = factories.all_tables(steps=table("steps", list(marks)), kernels=table("kernels", list(marks)))
-        rows: list[int] = account(run).counted().tolist()
-        return rows
-
-    assert counted((0, 8), (30, 8), (60, 8), (90, 8)) == [1, 2]
-    assert counted((0, 8), (30, 8)) == [0]  # the second has no end
-    assert counted((0, 8)) == [0]
-    assert counted((0, 40), (30, 8), (60, 8)) == [1, 2]  # steps that overlap have none between them
-
-
 def test_a_step_that_is_marked_twice_is_one_step() -> None:
     steps, kernels = table("steps", [(0, 100), (0, 100), (100, 100)]), table("kernels", [(10, 5), (110, 5)])
     accounted = account(factories.all_tables(steps=steps, kernels=kernels)).steps
