@@ -262,6 +262,7 @@ def test_findings_are_data_too() -> None:
         "copy": 0,
         "idle": 80,
         "between_steps": 0,
+        "not_recorded": 0,
     }
     first = plain["findings"][0]
     assert (first["rule"], first["gain_hi_ns"], first["evidence"]) == (
