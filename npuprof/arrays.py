@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -48,3 +48,28 @@ def first_rows(keys: Records, wanted: Records) -> Int64:
     at = np.minimum(np.searchsorted(in_order, wanted), len(keys) - 1)
     rows: Int64 = np.where((in_order[at] == wanted) & (wanted != _NO_KEY), order[at], -1)
     return rows
+
+
+def rows_by_key(keys: Records) -> dict[int, Int64]:
+    """Return the rows of each key, in order."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    bounds = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1 if len(keys) else np.zeros(0, np.int64)
+    return {int(keys[rows[0]]): rows for rows in np.split(order, bounds) if len(rows)}
+
+
+def search_in_groups(
+    groups: Int64, values: Int64, at_groups: Int64, at: Int64, side: Literal["left", "right"]
+) -> Int64:
+    """Return where to insert each value of `at` among the values of its group.
+
+    `groups` and `values` are sorted by group, then value; the result is a position in them.
+    """
+    labels, first = np.unique(groups, return_index=True)
+    first = np.append(first, len(groups))
+    code = np.searchsorted(labels, at_groups)
+    found = np.append(labels, -1)[code] == at_groups if len(labels) else np.zeros(len(at), np.bool_)
+    ranks = np.unique(np.concatenate([values, at]))  # so that no product can overflow
+    keys = np.searchsorted(labels, groups) * len(ranks) + np.searchsorted(ranks, values)
+    place = np.searchsorted(keys, code * len(ranks) + np.searchsorted(ranks, at), side=side)
+    return np.where(found, place, first[code])

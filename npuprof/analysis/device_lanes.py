@@ -98,7 +98,7 @@ def device_lanes(tables: Mapping[str, pd.DataFrame]) -> DeviceLanes:
     lane, starts, ends, cause = lane[order], starts[order], ends[order], place[cause[order]]
     thread, launch_ns, caller, caller_row = (column[order] for column in calls)
     thread, launch_ns = _infer_launches(lane, starts, thread, launch_ns)
-    cause = np.where((thread < 0) & (cause < 0), _ended_before(lane, starts, ends), cause)
+    cause = np.where((thread < 0) & (cause < 0), _last_of_others(lane, ends, np.arange(len(lane)), lane, starts), cause)
     following = np.append(starts[1:], 0)
     last = np.append(lane[1:] != lane[:-1], True)[: len(lane)]
     holds = np.where(last, ends, np.minimum(ends, following[: len(ends)])) - starts
@@ -180,12 +180,7 @@ def _lane_name(key: int) -> str:
 def _recorded_events(lane: Int64, ends: Int64, waits: Bools, records: Bools) -> Int64:
     """Return for each wait the last event recorded on another lane before its end, -1 for other tasks."""
     cause = np.full(len(lane), -1, np.int64)
-    for number in pd.unique(lane[waits]).tolist():
-        waiting = np.flatnonzero(waits & (lane == number))
-        of_others = np.flatnonzero(records & (lane != number))
-        of_others = of_others[np.argsort(ends[of_others], kind="stable")]
-        at = np.searchsorted(ends[of_others], ends[waiting], side="right") - 1
-        cause[waiting] = np.append(of_others, -1)[at]
+    cause[waits] = _last_of_others(lane, ends, np.flatnonzero(records), lane[waits], ends[waits])
     return cause
 
 
@@ -230,12 +225,12 @@ def _infer_launches(lane: Int64, starts: Int64, thread: Int64, launch_ns: Int64)
     return np.where(is_known, thread, np.append(thread, -1)[neighbour]), np.where(is_known, launch_ns, moment)
 
 
-def _ended_before(lane: Int64, starts: Int64, ends: Int64) -> Int64:
-    """Return for each task the task of another lane that ended last before its start, -1 for none."""
-    cause = np.full(len(lane), -1, np.int64)
-    for number in pd.unique(lane).tolist():
-        other_values = np.flatnonzero(lane != number)
-        other_values = other_values[np.argsort(ends[other_values], kind="stable")]
-        rows = np.flatnonzero(lane == number)
-        cause[rows] = np.append(other_values, -1)[np.searchsorted(ends[other_values], starts[rows], side="right") - 1]
-    return cause
+def _last_of_others(lane: Int64, ends: Int64, tasks: Int64, at_lane: Int64, moments: Int64) -> Int64:
+    """Return the last of some tasks that ended by each moment on another lane than its own, -1 for none."""
+    tasks = tasks[np.argsort(ends[tasks], kind="stable")]
+    lanes = lane[tasks]
+    changes = np.append(False, lanes[1:] != lanes[:-1])[: len(tasks)]
+    other = np.append(np.maximum.accumulate(np.where(changes, np.arange(len(tasks)) - 1, -1)), -1)
+    at = np.searchsorted(ends[tasks], moments, side="right") - 1
+    at = np.where(np.append(lanes, -1)[at] == at_lane, other[at], at)
+    return np.append(tasks, -1)[at]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ from npuprof import tables as schema
 from npuprof.analysis.correlation import LAYERS, whole_links
 from npuprof.analysis.device_lanes import COPY, DeviceLanes
 from npuprof.analysis.intervals import Spans, covering
-from npuprof.arrays import Bools, Int64
+from npuprof.arrays import Bools, Int64, rows_by_key
 
 KINDS = ("synchronise", "dequeue", "drain", "hand over", "join")
 """Kinds of waits: for tasks of the device, a queued call, an empty queue, or the calls of another thread."""
@@ -89,25 +89,46 @@ class HostLanes:
         self.waits = HostWaits(*columns)
 
     def _of(self, table: str, column: str) -> Int64:
-        values: Int64 = self._tables[table][column].to_numpy(np.int64)
-        return values
+        return self._columns[table, column]
 
     def _ends(self, table: str) -> Int64:
-        ends: Int64 = self._of(table, "start_ns") + self._of(table, "duration_ns")
-        return ends
+        return self._columns[table, "ends"]
+
+    @cached_property
+    def _columns(self) -> dict[tuple[str, str], Int64]:
+        columns = {
+            (name, column): self._tables[name][column].to_numpy(np.int64)
+            for name in LAYERS
+            for column in ("thread_id", "start_ns", "duration_ns")
+        }
+        ends = {(name, "ends"): columns[name, "start_ns"] + columns[name, "duration_ns"] for name in LAYERS}
+        return columns | ends
 
     def _main(self) -> int | None:
         """Return the thread whose calls span the longest time, except threads that empty a queue."""
-        longest: tuple[int, int] | None = None
-        for thread in {thread_id for name in LAYERS for thread_id in self._tables[name]["thread_id"].unique().tolist()}:
-            starts, ends = self._edges_of(int(thread))
-            span = (int(ends.max() - starts.min()), -int(thread))
-            if thread not in self._queues and (longest is None or span > longest):
-                longest = span
-        return None if longest is None else -longest[1]
+        thread, starts, ends = (
+            np.concatenate([column(name) for name in LAYERS])
+            for column in (
+                lambda name: self._of(name, "thread_id"),
+                lambda name: self._of(name, "start_ns"),
+                self._ends,
+            )
+        )
+        calls = pd.DataFrame({"starts": starts, "ends": ends}).groupby(thread)
+        spans = calls["ends"].max() - calls["starts"].min()
+        spans = spans[~spans.index.isin(self._queues)]
+        return int(spans.idxmax()) if len(spans) else None  # of equal ones the first
+
+    @cached_property
+    def _rows(self) -> dict[str, dict[int, Int64]]:
+        """The rows of each thread, by table."""
+        return {name: rows_by_key(self._of(name, "thread_id")) for name in LAYERS}
+
+    def _rows_of(self, thread: int, names: Sequence[str]) -> list[tuple[str, Int64]]:
+        return [(name, self._rows[name].get(thread, np.zeros(0, np.int64))) for name in names]
 
     def _edges_of(self, thread: int) -> Spans:
-        rows = [(name, np.flatnonzero(self._of(name, "thread_id") == thread)) for name in LAYERS]
+        rows = self._rows_of(thread, LAYERS)
         starts, ends = (
             np.concatenate([column(name)[chosen] for name, chosen in rows])
             for column in (lambda name: self._of(name, "start_ns"), self._ends)
@@ -142,13 +163,12 @@ class HostLanes:
     def _free_since(self, threads: Int64, times: Int64) -> Int64:
         """Return the end of the last call of each thread before a given time."""
         free: Int64 = times.copy()
-        for thread in pd.unique(threads).tolist():
-            rows = [(name, np.flatnonzero(self._of(name, "thread_id") == thread)) for name in _TABLES]
+        for thread, of_thread in rows_by_key(threads).items():
+            rows = self._rows_of(thread, _TABLES)
             starts = np.concatenate([self._of(name, "start_ns")[chosen] for name, chosen in rows])
             ends = np.concatenate([self._ends(name)[chosen] for name, chosen in rows])
             order = np.argsort(starts, kind="stable")
             reach = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(ends[order])))
-            of_thread = np.flatnonzero(threads == thread)
             free[of_thread] = np.minimum(
                 reach[np.searchsorted(starts[order], times[of_thread], side="left")], times[of_thread]
             )
@@ -170,10 +190,11 @@ class HostLanes:
         waits: list[list[Int64]] = []
         dequeued = self._queued["target_row"].to_numpy(np.int64)
         of_queue, ends = self._of("operators", "thread_id")[dequeued], self._ends("operators")[dequeued]
-        for thread in sorted(set(threads.tolist()) - self._queues) if self._queues else []:
-            calls = rows[threads == thread]
+        order = np.argsort(ends, kind="stable")
+        of_thread = rows_by_key(threads)
+        for thread in sorted(set(of_thread) - self._queues) if self._queues else []:
+            calls = rows[of_thread[thread]]
             time = self._of("api", "start_ns")[calls]
-            order = np.argsort(ends, kind="stable")
             at = np.searchsorted(ends[order], time, side="right") - 1
             calls, time, at = calls[at >= 0], time[at >= 0], order[at[at >= 0]]
             edges = self._edges[thread]
@@ -211,7 +232,7 @@ class HostLanes:
         return waits
 
     def _spans_of(self, thread: int) -> Spans:
-        rows = [(name, np.flatnonzero(self._of(name, "thread_id") == thread)) for name in _TABLES]
+        rows = self._rows_of(thread, _TABLES)
         starts, durations = (
             np.concatenate([self._of(name, column)[chosen] for name, chosen in rows])
             for column in ("start_ns", "duration_ns")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,10 +12,10 @@ import pandas as pd
 from npuprof.analysis.device_lanes import DeviceLanes, device_lanes
 from npuprof.analysis.host_lanes import SYNCHRONISE, HostLanes
 from npuprof.analysis.idle_causes import idle_causes
-from npuprof.analysis.intervals import Spans, subtract, union, within
+from npuprof.analysis.intervals import Spans, union, within
 from npuprof.analysis.prediction import TOLERANCE
 from npuprof.analysis.step_windows import StepWindows
-from npuprof.arrays import Int64
+from npuprof.arrays import Bools, Int64, search_in_groups
 from npuprof.errors import NpuprofError
 from npuprof.words.quantities import counted, duration
 
@@ -164,13 +164,7 @@ class Replay:
         alone[count:] = device.holds != device.ends - device.starts
         needed = alone.copy()
         needed[self.cause[self.cause >= 0]] = True
-        begin = np.flatnonzero(np.append(True, device.lane[1:] != device.lane[:-1])[: len(device)])
-        for first, stop in zip(begin.tolist(), [*begin[1:].tolist(), len(device)], strict=True):
-            for moments in self.windows.spans:
-                ended = first + np.searchsorted(np.maximum.accumulate(device.ends[first:stop]), moments, side="right")
-                started = first + np.searchsorted(device.starts[first:stop], moments, side="left")
-                for cut in (ended - 1, started - 1, started):
-                    needed[count + cut[(cut >= first) & (cut < stop)]] = True
+        needed[count:][self._is_cut()] = True
         opens = np.append(True, (self.lane[1:] != self.lane[:-1]) | (self.cause[1:] != self.cause[:-1]))[:nodes]
         opens |= alone
         opens[1:] |= needed[:-1]
@@ -181,18 +175,33 @@ class Replay:
         self._place = np.zeros(len(self._last) + 1, np.int64)  # the last one is the root
         self._place[self._run_order] = np.arange(1, len(self._last) + 1)
 
+    def _is_cut(self) -> Bools:
+        """Return which tasks are the last of their lane to end, or the last or next to start, at a border of a step."""
+        device, count = self.device, len(self.device)
+        last = np.append(device.lane[1:] != device.lane[:-1], True)[:count]
+        first = np.append(True, last[:-1])[:count]
+        ranks = np.unique(device.ends)
+        reach = np.maximum.accumulate(device.lane * len(ranks) + np.searchsorted(ranks, device.ends))
+        ended = ranks[reach % len(ranks)]
+        is_cut = np.zeros(count, np.bool_)
+        for borders in map(np.sort, self.windows.spans):
+            by_end = np.searchsorted(borders, ended, side="left")
+            by_start = np.searchsorted(borders, device.starts, side="right")
+            for passed in (by_end, by_start):
+                is_cut |= passed < np.where(last, len(borders), np.append(passed[1:], 0)[:count])
+            is_cut |= np.where(first, 0, np.append(0, by_start[:-1])[:count]) < by_start
+        return is_cut
+
     def points(self, thread: Int64, moments: Int64) -> Points:
         """Locate times among the waits of their threads; while a thread waits, all its earlier work is done."""
         waits = self.host.waits
         wait, since, until = np.full(len(thread), -1, np.int64), np.full(len(thread), self.root_ns), moments.copy()
-        for number in pd.unique(thread[thread >= 0]).tolist():
-            rows = np.flatnonzero(thread == number)
-            begin, end = np.searchsorted(waits.thread, [number, number + 1])
-            at = begin + np.searchsorted(waits.time[begin:end], moments[rows], side="right")
-            has, following = at > begin, at < end
-            wait[rows[has]] = at[has] - 1
-            since[rows[has]] = waits.time[at[has] - 1]
-            until[rows[following]] = np.minimum(moments[rows[following]], waits.begin[at[following]])
+        at = search_in_groups(waits.thread, waits.time, thread, moments, "right")
+        has = (thread >= 0) & (at > np.searchsorted(waits.thread, thread, side="left"))
+        following = (thread >= 0) & (at < np.searchsorted(waits.thread, thread, side="right"))
+        wait[has] = at[has] - 1
+        since[has] = waits.time[at[has] - 1]
+        until[following] = np.minimum(moments[following], waits.begin[at[following]])
         return Points(wait, since, np.maximum(until, since), thread)
 
     def step_times(self, change: Change) -> Int64:
@@ -345,35 +354,93 @@ class Replay:
         elapsed: Int64 = ends - starts
         if not change.of_host:
             return elapsed
+        known = np.flatnonzero(thread >= 0)
+        sides = (starts[known], ends[known])
         between = union(*(side[self.windows.between] for side in self.windows.spans))
         if change.between == 1:
             between = between[0][:0], between[1][:0]
-        for number in pd.unique(thread[thread >= 0]).tolist():
-            rows = np.flatnonzero(thread == number)
-            scaled = [(between, change.between)]
-            for name, spans in self._activities(number).items():
-                if change.host.get(name, 1) != 1:
-                    scaled.append((subtract(spans, between), change.host[name]))
-            for spans, factor in scaled:
-                covered = within(spans, starts[rows], ends[rows])
-                elapsed[rows] -= np.rint(covered * (1 - factor)).astype(np.int64)
+        elapsed[known] -= np.rint(within(between, *sides) * (1 - change.between)).astype(np.int64)
+        for name, spans in self._activities.spans.items():
+            factor = change.host.get(name, 1)
+            if factor != 1:
+                before = (self._activities.before(spans, between, thread[known], moments) for moments in sides)
+                covered = -np.subtract(*before)
+                elapsed[known] -= np.rint(covered * (1 - factor)).astype(np.int64)
         never_back: Int64 = np.maximum(elapsed, 0)
         return never_back
 
-    def _activities(self, thread: int) -> dict[str, Spans]:
-        """Return the activities of a thread, as disjoint intervals by cause."""
-        if thread not in self._known_activities:
-            of_thread = {
-                name: frame[(frame["thread_id"] == thread).to_numpy(bool)] if "thread_id" in frame else frame
-                for name, frame in self._tables.items()
-            }
-            whole = np.array([self.root_ns]), np.array([max(int(self.windows.ends.max()), int(self.done_ns.max()))])
-            self._known_activities[thread] = dict(idle_causes(of_thread, whole))
-        return self._known_activities[thread]
-
     @cached_property
-    def _known_activities(self) -> dict[int, dict[str, Spans]]:
-        return {}
+    def _activities(self) -> _Activities:
+        host, device = self.host, self.device
+        threads = np.concatenate([host.waits.thread, device.thread, [-1 if host.main is None else host.main]])
+        end = max(int(self.windows.ends.max()), int(self.done_ns.max()))
+        return _Activities.build(self._tables, threads, self.root_ns, end)
+
+
+@dataclass(frozen=True)
+class _Activities:
+    """The activities of all threads by cause, on an axis on which the time of one thread follows that of another.
+
+    Attributes
+    ----------
+    threads
+        The threads, in order; behind them, one without calls stands for every other.
+    start_ns, width_ns
+        When the time of each thread starts, and how much of the axis it takes.
+    spans
+        The intervals of each cause, sorted and disjoint.
+    """
+
+    threads: Int64
+    start_ns: int
+    width_ns: int
+    spans: Mapping[str, Spans]
+
+    @classmethod
+    def build(cls, tables: Mapping[str, pd.DataFrame], threads: Int64, start_ns: int, end_ns: int) -> _Activities:
+        frames = {name: frame for name, frame in tables.items() if "thread_id" in frame}
+        every = np.unique(
+            np.concatenate([threads, *(frame["thread_id"].to_numpy(np.int64) for frame in frames.values())])
+        )
+        empty = cls(every, start_ns, end_ns - start_ns + 1, {})
+        moved = {}
+        for name, frame in frames.items():
+            if "start_ns" not in frame:
+                moved[name] = frame
+                continue
+            thread, begins = (frame[column].to_numpy(np.int64) for column in ("thread_id", "start_ns"))
+            starts, ends = (
+                empty._on_axis(thread, moments)
+                for moments in (begins, begins + frame["duration_ns"].to_numpy(np.int64))
+            )
+            moved[name] = frame.assign(start_ns=starts, duration_ns=ends - starts)
+        first = np.arange(len(every) + 1) * empty.width_ns
+        whole = first, first + empty.width_ns - 1
+        return replace(empty, spans=dict(idle_causes({**tables, **moved}, whole)))
+
+    def _on_axis(self, thread: Int64, moments: Int64) -> Int64:
+        code = np.searchsorted(self.threads, thread)
+        code[np.append(self.threads, -1)[code] != thread] = len(self.threads)
+        moved: Int64 = code * self.width_ns + np.clip(moments - self.start_ns, 0, self.width_ns - 1)
+        return moved
+
+    def before(self, spans: Spans, without: Spans, thread: Int64, moments: Int64) -> Int64:
+        """Return the time of some intervals before each moment of a thread, and of the threads before it.
+
+        Time in the intervals `without`, which have the clock of the run, does not count.
+        """
+        begins, ends = spans
+        if not len(begins):
+            return np.zeros(len(moments), np.int64)
+        at = self._on_axis(thread, moments)
+        last = np.maximum(np.searchsorted(begins, at, side="right") - 1, 0)
+        code = begins // self.width_ns
+        from_ns = begins - code * self.width_ns + self.start_ns
+        until_ns = ends - code * self.width_ns + self.start_ns
+        lengths = ends - begins - within(without, from_ns, until_ns)
+        reached = np.clip(at, begins[last], ends[last]) - begins[last]
+        part = reached - within(without, from_ns[last], from_ns[last] + reached)
+        return np.where(at >= begins[0], np.cumsum(lengths)[last] - lengths[last] + part, 0)
 
 
 def _check_clocks(tables: Mapping[str, pd.DataFrame], device: DeviceLanes) -> None:

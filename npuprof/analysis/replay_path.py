@@ -10,7 +10,7 @@ import pandas as pd
 
 from npuprof.analysis import device_lanes, host_lanes
 from npuprof.analysis.replay import Replay
-from npuprof.arrays import Int64
+from npuprof.arrays import Int64, search_in_groups
 
 _TABLES = ("operators", "api", *device_lanes.TABLES)
 _OF_HOST = ("host", *host_lanes.KINDS)
@@ -223,13 +223,7 @@ def _pieces(replay: Replay, nodes: _Nodes, path: _Path, lanes: Int64, threads: I
 def _calls(replay: Replay, thread: Int64, begin: Int64, until: Int64) -> tuple[Int64, tuple[Int64, Int64, Int64]]:
     """Return the launches of threads within given intervals: interval, time, table and row of each."""
     threads, times, tables, rows = replay.host.points(replay.device)
-    low, high = np.zeros(len(thread), np.int64), np.zeros(len(thread), np.int64)
-    for number in pd.unique(thread).tolist():
-        first, last = np.searchsorted(threads, [number, number + 1])
-        of_thread = np.flatnonzero(thread == number)
-        low[of_thread], high[of_thread] = (
-            first + np.searchsorted(times[first:last], moments[of_thread], "right") for moments in (begin, until)
-        )
+    low, high = (search_in_groups(threads, times, thread, moments, "right") for moments in (begin, until))
     counts = np.maximum(high - low, 0)
     interval = np.repeat(np.arange(len(thread)), counts)
     point = np.arange(len(interval)) - (np.cumsum(counts) - counts)[interval] + low[interval]
