@@ -19,6 +19,7 @@ _OF_UTF_8 = re.compile(  # characters of more than one byte
     rb"[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 )
 _OF_GB_18030 = re.compile(rb"[\x81-\xfe][\x40-\x7e\x80-\xfe]|[\x81-\xfe][0-9][\x81-\xfe][0-9]")
+_OF_GB_2312 = re.compile(rb"[\xa1-\xf7][\xa1-\xfe]")  # nearly all of what is written
 
 
 def encoding_of(text: bytes) -> str:
@@ -27,12 +28,14 @@ def encoding_of(text: bytes) -> str:
         codecs.getincrementaldecoder(UTF_8)().decode(text)
     except UnicodeDecodeError:
         high = len(_HIGH.findall(text))
-        in_utf_8, in_gb_18030 = (
+        in_utf_8, in_gb_18030, in_gb_2312 = (
             sum(len(_HIGH.findall(part)) for part in characters.findall(text))
-            for characters in (_OF_UTF_8, _OF_GB_18030)
+            for characters in (_OF_UTF_8, _OF_GB_18030, _OF_GB_2312)
         )
-        # Of text in GBK about a sixth of the bytes are UTF-8 by chance, of damaged UTF-8 nearly all.
-        return GB_18030 if 2 * in_utf_8 < high and in_gb_18030 > in_utf_8 else UTF_8
+        # Of text in GBK about a sixth of the bytes are UTF-8 by chance, of damaged UTF-8 nearly all. A few stray bytes
+        # are characters of GB18030 together with what follows them, but none of GB2312.
+        is_gb = 2 * in_utf_8 < high and in_gb_18030 > in_utf_8 and 2 * in_gb_2312 >= high
+        return GB_18030 if is_gb else UTF_8
     return UTF_8
 
 

@@ -7,6 +7,7 @@ Source: sources/RESULTS.md section 2.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
@@ -20,11 +21,12 @@ import numpy.typing as npt
 
 from npuprof.arrays import Bools, Int32, Int64, Records
 from npuprof.sources.columns.builders import MAX_NAME, Codebook, GatheredColumns, floats, whole_numbers
-from npuprof.sources.columns.decimals import MAX_DURATION_US, MAX_TIME_NS, US_TO_NS, column_ns, scaled
+from npuprof.sources.columns.decimals import MAX_DURATION_US, MAX_TIME_NS, US_TO_NS, column_ns, scaled, scaled_one
 from npuprof.sources.columns.repetitions import REPEATED, repetitions
 from npuprof.sources.trace.event import Event
-from npuprof.sources.trace.events import UNREADABLE, readable
+from npuprof.sources.trace.events import UNREADABLE
 from npuprof.sources.trace.layouts import VENDOR, Layouts, SliceLayout, lost_arguments
+from npuprof.sources.trace.mending import decoded_mended
 from npuprof.tables.notes import Notes
 
 LAST_THREAD = 1 << 62
@@ -284,7 +286,7 @@ class _Gatherer:
         decoder, decoded, lost_count = msgspec.json.Decoder(kind), [], 0
         for raw in map(_ARGS, events):
             try:
-                decoded.append(decoder.decode(readable(bytes(raw))))
+                decoded.append(decoded_mended(bytes(raw), decoder.decode))
             except UNREADABLE:
                 decoded.append(decoder.decode(b"{}"))
                 lost_count += 1
@@ -350,11 +352,24 @@ class _Gatherer:
         """Return exact starts, and a mask of the valid ones."""
         kinds = set(map(type, values))
         start_ns, valid = scaled(values, US_TO_NS, exponents=False) if kinds == {str} else column_ns(values)
+        if not valid.all():
+            self._read_exponents(values, start_ns, valid)
         valid &= np.abs(start_ns) < MAX_TIME_NS
         start_ns += self._base_ns
         if float in kinds:
             self._float_times += sum(type(value) is float and abs(value) > _EXACT_FLOAT_US for value in values)
         return start_ns, valid
+
+    def _read_exponents(self, values: list[Any], start_ns: Int64, valid: Bools) -> None:
+        """Read times such as ``1.700000000123456e+15`` in place; those that have lost milliseconds stay unknown."""
+        coarse = 0
+        for row in np.flatnonzero(~valid).tolist():
+            match = _EXPONENT.fullmatch(text) if isinstance(text := values[row], str) else None
+            lost_digits = int(match[2]) - len(match[1] or "") if match else _MOST_LOST_DIGITS + 1
+            if lost_digits <= _MOST_LOST_DIGITS and (exact := scaled_one(text, US_TO_NS)) is not None:
+                start_ns[row], valid[row] = exact, True
+                coarse += lost_digits > 0
+        self._warn("a time is written with an exponent and has lost its last digits: it is exact only to 1 ms", coarse)
 
     def _timed_rows(self, batch: _Batch, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """Return the rows with a time; events without a time are left out."""
@@ -381,6 +396,8 @@ class _Gatherer:
         return duration_ns
 
 
+_EXPONENT = re.compile(r"-?\d+(?:\.(\d*))?[eE]([-+]?\d{1,2})")
+_MOST_LOST_DIGITS = 3  # of microseconds
 _MAY_REPEAT = ("mark", "iteration")  # the files of a model's iterations repeat them
 _SLICE_PHASES = ("X", "i")  # an instant of MindSpore is an operator of duration 0
 _FLOW_PHASES = {"s": 1, "t": 0, "f": -1}

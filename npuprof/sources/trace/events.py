@@ -15,6 +15,7 @@ import json
 import re
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -27,8 +28,8 @@ from npuprof.progress import report_progress
 from npuprof.sources.files.encodings import NOT_UTF_8, UTF_8, ToUtf8
 from npuprof.sources.trace.content import KEY, content_of, is_archive
 from npuprof.sources.trace.event import Documents, Event
+from npuprof.sources.trace.mending import MENDED, decoded_mended, mended
 from npuprof.tables.notes import ANY, Notes
-from npuprof.words.texts import repaired_json
 
 CHUNK_BYTES = 1 << 20  # the events of a chunk stay in the CPU cache until they are in columns
 _MAX_EVENT_BYTES = 32 << 20  # a longer event is damage
@@ -42,12 +43,19 @@ _MAX_SPLITS = 16  # objects within an event that may look like events
 
 # Within a JSON string every quote is escaped, so neither pattern matches there.
 _BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*" + KEY + rb")")
-_EVENT = re.compile(rb"\{\s*" + KEY)
+_EVENT = re.compile(rb"(:\s*)?\{\s*" + KEY)  # after a colon it is the value of a key, such as args
 _OPENED = re.compile(rb"\[\s*\Z")  # text before the first event of a document
 _PHASE = re.compile(rb'"ph"\s*:\s*"')
 _LIST = re.compile(rb"\s*\[")
 _WRAPPED = re.compile(rb'"traceEvents"\s*:\s*\[')
-_NOT_A_NUMBER = re.compile(rb"([:\[,]\s*)(?:NaN|-?Infinity)\b")
+_ONCE = tuple(re.compile(rb'"' + key + rb'"\s*:') for key in (b"ph", b"pid", b"tid", b"ts"))
+_HEAD = re.compile(rb'"(?:schemaVersion|deviceProperties|traceEvents)"\s*:')
+_ANY_KEY = re.compile(rb'"(\w+)"\s*:')
+_BEGUN = re.compile(rb"(?:\A|[,\[}])\s*\{\s*" + KEY)
+_LAST = re.compile(rb"[\s,]*(?:\]|\Z)")
+_CLOSING = re.compile(rb"\}[\s,]*\]")
+_END_OF_LIST = re.compile(rb"\]\s*\Z")
+_END_OF_OBJECT = re.compile(rb'(?:\}|\A)[\s,]*\]\s*(?:,\s*".*)?\}\s*\Z', re.DOTALL)
 _JSON = json.JSONDecoder()
 _LFS = b"version https://git-lfs"
 
@@ -153,10 +161,10 @@ class _Reader:
         self._to_utf8 = ToUtf8()
         self._stream = content_of(file, self._to_utf8)
         self._size = path.stat().st_size
-        self._lost = 0  # parts of text between intact events
+        self._lost = 0  # events
         self._failures = 0  # starts of events that could not be decoded
         self._eventless_bytes = 0  # bytes since the last event
-        self._quoted = 0  # events whose name had quotes that were not escaped
+        self._mended: Counter[str] = Counter()  # events by what was repaired in them
         self._damaged = False
         self._begins: list[int] = []
         self._read_bytes = 0
@@ -251,42 +259,47 @@ class _Reader:
             return whole
         except UNREADABLE:
             events, kept = self._recover(text)
-        is_started = bool(text[kept:].strip())  # the last event could not be decoded
-        self._lost += is_started
-        if is_started or not text.rstrip().endswith((b"]", b"}") if wrapped else b"]"):
+        rest = text[kept:]
+        lost = _lost_in(rest)
+        self._lost += lost
+        self._damaged |= lost > 0
+        if not (_END_OF_OBJECT if wrapped else _END_OF_LIST).search(rest):
             self._notes.warning(
                 self._path.name, "its end is incomplete: the export was stopped, or the file was cut", lacks=ANY
             )
         return events
 
     def _recover(self, text: bytes) -> tuple[list[Event], int]:
-        """Decode event by event; return the events, and the offset of text that the next chunk may complete."""
-        lost_before = self._lost
-        starts = [match.start() for match in _EVENT.finditer(text)]
+        """Decode event by event; return the events, and the offset of text that is not yet accounted for.
+
+        The next chunk may complete an event there.
+        """
+        starts = [match.start() for match in _EVENT.finditer(text) if not match[1]]
         ends = [*starts[1:], len(text)]
         events: list[Event] = []
-        row, failed, quoted_before = 0, 0, self._quoted
+        row, at = 0, 0  # everything before `at` is an event, or counted as lost
+        lost_before, mended_before = self._lost, self._mended.total()
         while row < len(starts) and self._failures <= _MAX_FAILURES:
-            event, used, is_quoted = _decode_one(self._decoders.event, text, starts[row], ends[row : row + _MAX_SPLITS])
-            self._quoted += is_quoted
-            if event is None:
-                failed += 1
+            start = starts[row]
+            decoded = _decode_one(self._decoders.event, text, start, ends[row : row + _MAX_SPLITS])
+            if decoded is None:
                 self._failures += 1
-            else:
-                if _list_start(text, starts[row]) is not None:
-                    self._begins.append(len(events))
-                events.append(event)
-                self._lost += bool(failed)  # any text between two intact events is one loss
-                failed = 0
-            row += used
-        is_explained = bool(self._begins) or self._quoted > quoted_before
+                row += 1
+                continue
+            if _OPENED.search(text, max(0, start - _SPACE_BYTES), start):
+                self._begins.append(len(events))
+            self._lost += _lost_in(text[at:start])
+            self._mended.update(decoded.mended)
+            events.append(decoded.event)
+            at = decoded.end
+            row += decoded.used
+        is_explained = bool(self._begins) or self._mended.total() > mended_before
         self._damaged |= not is_explained or self._lost > lost_before
-        kept = len(text)
-        if failed:  # the next chunk may complete the event, possibly the first of a document
-            kept = starts[row - failed] if (opened := _list_start(text, starts[row - failed])) is None else opened
-        if len(text) - kept <= _MAX_EVENT_BYTES:
-            return events, kept
-        self._lost += 1
+        if not text[at:].strip(b", \t\r\n"):
+            return events, len(text)
+        if row < len(starts) or len(text) - at <= _MAX_EVENT_BYTES:
+            return events, at
+        self._lost += _lost_in(text[at:])
         return events, len(text)
 
     def _note_losses(self) -> None:
@@ -295,10 +308,9 @@ class _Reader:
             self._notes.info(name, NOT_UTF_8)
         if self._damaged:
             self._notes.warning(name, "the JSON is damaged; it was read event by event")
-        if self._quoted:
-            self._notes.info(
-                name, "a name has quotes that its writer did not escape; they are read as text", self._quoted
-            )
+        for repair in MENDED:
+            if self._mended[repair]:
+                self._notes.info(name, repair, self._mended[repair])
         self._notes.ledger.read(name, self._lost)
         self._notes.leave_out(
             name,
@@ -317,12 +329,6 @@ class _Reader:
             )
 
 
-def _list_start(text: bytes, start: int) -> int | None:
-    """Return the start of the list that begins with the event at `start`; None if the event is not the first."""
-    match = _OPENED.search(text, max(0, start - _SPACE_BYTES), start)
-    return match.start() if match else None
-
-
 def _last_border(text: bytes) -> tuple[int, int] | None:
     """Return the end of the last event that is followed by another, and the start of that one."""
     window = 1 << 16
@@ -338,44 +344,47 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
         window *= 8
 
 
-def _decode_one(
-    decoder: msgspec.json.Decoder[Any], text: bytes, start: int, ends: list[int]
-) -> tuple[Event | None, int, bool]:
-    """Decode the event at `start`, which ends at one of `ends`.
+def _lost_in(text: bytes) -> int:
+    """Count the events in text between intact ones, or beside them.
 
-    Returns
-    -------
-    event, used, quoted
-        The event, the number of ends consumed, and whether quotes in its name had to be escaped.
+    Every event has each of some keys once, and damage rarely hits them all.
     """
+    text = _HEAD.split(text, 1)[0]  # another document may begin
+    found = max(len(_BEGUN.findall(text)), *(len(key.findall(text)) for key in _ONCE))
+    is_closed = text.lstrip(b", \t\r\n}").startswith(b"]")
+    return found if is_closed or b'"' not in text else max(1, found)
+
+
+class _Decoded(NamedTuple):
+    """An event of damaged text, its end there, how many ends it used, and what was mended."""
+
+    event: Event
+    end: int
+    used: int
+    mended: tuple[str, ...]
+
+
+def _decode_one(decoder: msgspec.json.Decoder[Any], text: bytes, start: int, ends: list[int]) -> _Decoded | None:
+    """Decode the event at `start`, which ends at one of `ends`; None if it is lost."""
     for used, end in enumerate(ends, start=1):
-        piece = text[start : text.rfind(b"}", start, end) + 1]
-        for attempt in (piece, sound := readable(piece), _NAME.sub(_escaped, sound, count=1)):
-            with suppress(*UNREADABLE):
-                event: Event = decoder.decode(attempt)
-                return event, used, attempt not in (piece, sound)
+        closes = [text.rfind(b"}", start, end) + 1]
+        with suppress(*UNREADABLE):
+            return _Decoded(decoder.decode(text[start : closes[0]]), closes[0], used, ())
+        if _CLOSING.search(text, start, end):  # the event may be the last of its list
+            closes += [match.start() + 1 for match in _CLOSING.finditer(text, start, end)][:_MAX_SPLITS]
+        for close in closes:
+            for attempt in mended(text[start:close]):
+                with suppress(*UNREADABLE):
+                    return _Decoded(decoder.decode(attempt.text), close, used, attempt.repairs)
     with suppress(*UNREADABLE, ValueError):  # the event may be complete and followed by garbage
         decoded = text[start : ends[-1]].decode("latin-1")  # one character per byte
         end = start + _JSON.raw_decode(decoded)[1]
-        alone: Event = decoder.decode(text[start:end])
-        return alone, 1 + sum(following < end for following in ends), False
-    return None, 1, False  # the caller counts the loss
-
-
-# Torch writes names as they are; one ends where the next key of its event begins, and has no keys itself.
-_NAME = re.compile(
-    rb'("name"\s*:\s*")((?:(?!"\w+"\s*:).)*?)("\s*,\s*"(?:ph|cat|pid|tid|ts|dur|id|s|args)"\s*:)', re.DOTALL
-)
-_QUOTE = re.compile(rb'(?<!\\)"')
-
-
-def _escaped(match: re.Match[bytes]) -> bytes:
-    return match[1] + _QUOTE.sub(rb'\\"', match[2]) + match[3]
-
-
-def readable(piece: bytes) -> bytes:
-    """Return text without NaN, infinities and invalid UTF-8, which JSON does not allow."""
-    return repaired_json(_NOT_A_NUMBER.sub(rb"\1null", piece))
+        before, after = (set(_ANY_KEY.findall(part)) for part in (text[start:end], text[end : ends[0]]))
+        is_last = _LAST.match(text, end) is not None
+        if is_last or not after or before & after:  # keys that are all new are its own: it was cut in two
+            event: Event = decoder.decode(text[start:end])
+            return _Decoded(event, end, 1 + sum(following < end for following in ends), ())
+    return None
 
 
 def arguments_of(event: Event) -> dict[str, Any]:
@@ -383,6 +392,6 @@ def arguments_of(event: Event) -> dict[str, Any]:
     if (raw := bytes(event.args)) in (b"{}", b"null"):
         return {}
     with suppress(*UNREADABLE):
-        args = msgspec.json.decode(readable(raw))
+        args = decoded_mended(raw, msgspec.json.decode)
         return args if isinstance(args, dict) else {}
     return {}

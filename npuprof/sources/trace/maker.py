@@ -59,11 +59,19 @@ class TableMaker:
         """Build ``python``; in the file the root is its own parent, in the table it has none."""
         columns = {
             **span(slices),
-            "name": names(slices, "name"),
+            "name": names(slices, "name", change=_path_as_written),
             "thread_id": self.threads[slices["lane"]],
             **python_calls(slices["id"], slices["parent_id"], self.notes, self.source),
         }
         self.put("python", tables.build("python", columns), slices["lane"])
+
+
+_LETTERS = str.maketrans({"\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
+
+
+def _path_as_written(name: str) -> str:
+    r"""Return the name of a Python call without control characters: ``C:\\temp`` that was written as ``C:\temp``."""
+    return name if name.isprintable() else name.translate(_LETTERS)
 
 
 def thread_numbers(trace: Trace) -> Int64:
