@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from npuprof.difference.difference import Difference
-from npuprof.exports.grid import Grid
-from npuprof.exports.html import framed, grid_html, text
-from npuprof.exports.text import SIMULATED
+from npuprof.exports.fragments import SIMULATED, framed, grid_html, text
 from npuprof.figures.colours import BADGE, SEVERITIES
+from npuprof.report.model import Table
 from npuprof.tables.info import Info, common_cells
 from npuprof.words.quantities import duration, signed
 
@@ -50,7 +49,7 @@ def difference_page(difference: Difference, figures: Mapping[str, go.Figure]) ->
     return page_of(title, difference_html(difference), figures)
 
 
-def _parts(difference: Difference) -> Grid:
+def _parts(difference: Difference) -> Table:
     rows = difference.rows
     top = rows[(rows["depth"] == 0).to_numpy(bool)]
     times = duration(difference.a_ns), duration(difference.b_ns), signed(difference.delta_ns)
@@ -59,7 +58,7 @@ def _parts(difference: Difference) -> Grid:
     return _grid("Parts of a step", ("", *difference.names, "difference"), lines)
 
 
-def _largest(difference: Difference) -> Grid:
+def _largest(difference: Difference) -> Table:
     lines = []
     for _, row in difference.largest(_MOST_ROWS).iterrows():
         counted = row["a_count"] or row["b_count"]
@@ -74,14 +73,14 @@ def _mean(count: float) -> str:
     return f"{count:,.0f}" if count >= 100 or count == int(count) else f"{count:.3g}"
 
 
-def _grid(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Grid:
+def _grid(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
     """Return a table without the columns that no row has: counts, and the intervals, which are the last."""
     counts = headings.index("count") if "count" in headings else 0
     if counts and not any(line[counts] for line in lines):
         headings, *lines = ([*row[:counts], *row[counts + 1 :]] for row in (headings, *lines))
     if any(line[-1] for line in lines):
-        return Grid(title, (*headings, "interval"), lines, 4)
-    return Grid(title, headings, [line[:-1] for line in lines], 3)
+        return Table(title, (*headings, "interval"), lines, 4)
+    return Table(title, headings, [line[:-1] for line in lines], 3)
 
 
 def _times(row: pd.Series[Any]) -> tuple[str, str, str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npuprof.advice.findings import Advice
-from npuprof.exports.grid import Grid
-from npuprof.exports.html import findings_html, framed, grid_html, head_html, text
+from npuprof.exports.fragments import findings_html, framed, grid_html, head_html, text
 from npuprof.figures.colours import SEVERITIES
+from npuprof.report.model import Table
 from npuprof.tables.info import Info
 
 _LONGEST = 400
@@ -29,7 +29,7 @@ def overview_html(
     missing = _marked(f"absent ranks: {absent}") if absent else ""
     findings = "" if advice is None else findings_html(advice)
     heads = ["groups of kind", "basis", "groups", "ranks in each", *(f"{what} a step" for what in _COSTS)]
-    groups = grid_html(Grid("Groups of ranks", heads, kinds[:_MOST_KINDS], 5)) if kinds else ""
+    groups = grid_html(Table("Groups of ranks", heads, kinds[:_MOST_KINDS], 5)) if kinds else ""
     return framed(head_html(info) + line + missing + findings + (_marked(warned) if warned else "") + groups, info)
 
 

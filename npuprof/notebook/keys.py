@@ -13,7 +13,7 @@ _SCRIPT = "".join((Path(__file__).parent / name).read_text(encoding="utf-8") for
 
 
 # Where there is little room for code beside all of its figures, those that bars are not of change places with the code,
-# behind which they are scrolled to: see exports/code.py.
+# behind which they are scrolled to: see report/code.py.
 _STYLE = """
 .npuprof-lines { container-type: inline-size; }
 .npuprof-more, .npuprof-rest { position: relative; }

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
@@ -75,7 +74,7 @@ def _show_part(part: str, recording: Recording) -> None:
     """Show the summary of a cell that ran as a part of a run; a failure is shown instead."""
     from npuprof.session.executed_cells import part_of
 
-    _show({f"report of {part}": lambda: _summary(part_of(recording, part), None)}, recording.directory)
+    _show({f"report of {part}": lambda: _top(part_of(recording, part))}, recording.directory)
 
 
 def _since_before(run: Profile, recording: Recording) -> Rerun | None:
@@ -99,16 +98,16 @@ def show_run(run: Profile, rerun: Rerun | None = None, saved_bytes: int = SAVED_
     `rerun` is what changed since the same cell ran before; `saved_bytes` is the size of both outputs. A failure is
     shown instead of the part; only an interrupt is raised.
     """
-    summary: list[_Bundle] = []
+    top: list[_Bundle] = []
 
     def first() -> list[_Bundle]:
-        summary.extend(_summary(run, rerun))
-        return summary
+        top.extend(_top(run))
+        return top
 
     def second() -> list[_Bundle]:
-        return _explorer(run, saved_bytes - len(json.dumps(summary)))
+        return _folds(run, rerun, saved_bytes - len(json.dumps(top)))
 
-    _show({"summary": first, "explorer": second}, run.info.recording)
+    _show({"report": first, "folded parts": second}, run.info.recording)
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -155,7 +154,7 @@ def _is_displayed(bundles: list[_Bundle]) -> bool:
 
 
 def _set_overview(runs: ProfileSet, of_set: Callable[[], Overview]) -> list[_Bundle]:
-    from npuprof.exports.html import framed, notes_html
+    from npuprof.exports.fragments import framed, notes_html
 
     listed = runs._repr_html_()
     if not runs._is_seen_at_once():
@@ -197,41 +196,24 @@ def _comparison_figures(comparison: Comparison) -> list[_Bundle]:
     return [_shown(figure, name) for name, figure in drawn.items()]
 
 
-def _summary(run: Profile, rerun: Rerun | None) -> list[_Bundle]:
-    from npuprof.exports.html import report_html
-    from npuprof.exports.text import summary_text
+def _top(run: Profile) -> list[_Bundle]:
+    from npuprof.report.html import report_html
+    from npuprof.report.text import report_text
 
-    facts = run._report
-    since = ("", "") if rerun is None else (rerun.text(), _rerun_html(rerun))
-    html = report_html(*facts, since=since[1])
-    if run.info.recording is not None and run.info.collector:
-        html += f'<div style="font-size:11px;color:var(--jp-ui-font-color2,inherit)">{escape(_afterwards(run))}</div>'
-    return [{"text/plain": summary_text(*facts, since=since[0]), "text/html": html}]
+    report = run._report
+    return [{"text/plain": report_text(report), "text/html": report_html(report, "top")}]
 
 
-def _afterwards(run: Profile) -> str:
-    """Return that a saved report is a picture, and how its run is opened in another kernel."""
-    path, here = Path(str(run.info.recording)), None
-    with suppress(OSError):  # the working directory may be gone
-        here = Path.cwd()
-    is_below = here is not None and path.is_relative_to(here)
-    named = repr(str(path.relative_to(here))) if is_below and here is not None else "the folder of its recording"
-    return f"A picture of the run, which a saved notebook keeps. npuprof.load({named}) makes it live in any kernel."
+def _folds(run: Profile, rerun: Rerun | None, saved_bytes: int) -> list[_Bundle]:
+    """Return what is folded, and before it what changed since the run before."""
+    from npuprof.report.html import report_html
+    from npuprof.report.run import folds_of_run
 
-
-def _rerun_html(rerun: Rerun) -> str:
-    """Return what changed since the run before as HTML, the changed lines folded."""
-    from npuprof.words.quantities import printable
-
-    sentence = escape(printable(rerun.sentence(), 600))
-    shown = f'<div style="margin:4px 0"><strong>since the run before:</strong> {sentence}</div>'
-    if not rerun.lines:
-        return shown
-    lines = escape("\n".join(rerun.differing()))
-    return (
-        f'{shown}<details><summary style="cursor:pointer">what was changed, with device time per step</summary>'
-        f'<pre style="margin:2px 0;font-size:12px;overflow-x:auto">{lines}</pre></details>'
-    )
+    explorer = _explorer(run, saved_bytes)
+    folds = folds_of_run(run, explorer[0]["text/html"] if explorer else "")
+    report = replace(run._report, folds=folds)
+    text = "\n\n".join([*([rerun.text()] if rerun else []), *(bundle["text/plain"] for bundle in explorer)])
+    return [{"text/plain": text, "text/html": report_html(report, "folds")}]
 
 
 def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
@@ -239,10 +221,10 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
     import numpy as np
 
     from npuprof.exports.explorer import saved_explorer
-    from npuprof.exports.text import nothing_text
     from npuprof.exports.text_figures import flamegraph_text, timeline_text
     from npuprof.figures.drawing import figure_svg
     from npuprof.flame.figure import Weight, flamegraph
+    from npuprof.report.facts import nothing_text
     from npuprof.timeline.state import Timeline
     from npuprof.timeline.svg import timeline_svg
     from npuprof.timeline.view import Pictures

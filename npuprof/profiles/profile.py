@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -40,8 +41,9 @@ if TYPE_CHECKING:
     from npuprof.analysis.chip_limits import ChipLimits
     from npuprof.analysis.summary import Summary
     from npuprof.exports.chrome_trace import TracedRun
-    from npuprof.exports.code import AnnotatedCode
     from npuprof.profiles.comparison import Comparison
+    from npuprof.report.code import AnnotatedCode
+    from npuprof.report.model import Report
 
 _OF_RUN = ("info", "statistics")
 _ADVICE_BYTES, _ADVICE_BYTES_OF_KERNELS = 100, 400  # for each row, and more for a kernel: half was measured at the peak
@@ -191,7 +193,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
     def _advice(self) -> Advice:
         from npuprof.advice.facts import Facts
         from npuprof.advice.findings import Advice, advise
-        from npuprof.exports.html import advice_html
+        from npuprof.report.advice import advice_html
         from npuprof.sources.files.memory_limit import left_out
 
         rows = sum(map(len, self.tables.values()))
@@ -210,7 +212,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
         Returns
         -------
-        npuprof.exports.code.AnnotatedCode
+        npuprof.report.code.AnnotatedCode
             Its table has ``file``, ``line``, ``text``, ``device_ns``, ``idle_ns``, ``host_ns``, ``launches`` and
             ``peak_bytes``; the last row has no line, so that device time, idle time and launches add up to the run.
         """
@@ -218,18 +220,22 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
     @cached_property
     def _code(self) -> AnnotatedCode:
-        from npuprof.exports.code import annotate
+        from npuprof.report.code import annotate
 
         return annotate(self.advice(), self._code_root)
 
-    @property
-    def _report(self) -> tuple[Summary, Info, pd.DataFrame, Advice, AnnotatedCode | None]:
-        """What a report shows; no code if the run cannot know lines of it."""
+    def _knows_lines(self) -> bool:
+        """Return whether the run can name lines of code."""
         from npuprof.analysis.code_lines import has_lines
 
-        code = self.code() if has_lines(self.tables) and not self.advice().left_out else None
-        code = code if code is not None and len(code) else None
-        return self.summary, self.info, self.notes, self.advice(), code
+        return has_lines(self.tables) and not self.advice().left_out and bool(len(self.code()))
+
+    @cached_property
+    def _report(self) -> Report:
+        """What a report has on the screen; what it folds is made where it is shown."""
+        from npuprof.report.run import report_of_run
+
+        return report_of_run(self, has_code=self._knows_lines())
 
     @cached_property
     def launches(self) -> pd.DataFrame:
@@ -466,8 +472,12 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
     def _page(self, figures: Mapping[str, go.Figure], explorer: str = "") -> str:
         from npuprof.exports.html import page_html
 
-        summary, info, notes, advice, code = self._report
-        return page_html(summary, info, notes, advice, figures, explorer=explorer, code=code)
+        return page_html(self._whole_report(), figures, explorer=explorer)
+
+    def _whole_report(self) -> Report:
+        from npuprof.report.run import folds_of_run
+
+        return replace(self._report, folds=folds_of_run(self))
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the profile as a directory of Parquet files, which ``npuprof.load`` reads back; return its path.
@@ -498,12 +508,12 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         return f"{self.info.name}{by}: {much}; print() shows its report"
 
     def __str__(self) -> str:
-        from npuprof.exports.text import summary_text
+        from npuprof.report.text import report_text
 
-        return summary_text(*self._report)
+        return report_text(self._report)
 
     def _repr_html_(self) -> str:
-        from npuprof.exports.html import report_html
+        from npuprof.report.html import report_html
 
         interactive.keep_keys()
-        return report_html(*self._report)
+        return report_html(self._whole_report())

@@ -342,7 +342,7 @@ class ProfileSet(LongText, Exports):
 
     def _advice(self) -> Advice:
         from npuprof.advice.job_findings import advise_job
-        from npuprof.exports.html import advice_html
+        from npuprof.report.advice import advice_html
 
         facts = job.job_facts(self._ranks, job.explaining(job.job_facts(self._ranks)))
         return advise_job(facts, self.explore, html=advice_html)
@@ -773,8 +773,8 @@ class ProfileSet(LongText, Exports):
         return plain_lines(f"{counted(len(self), 'run')} below {self.root}\n{shown}{more}{absent}")
 
     def _repr_html_(self) -> str:
-        from npuprof.exports.grid import Grid
-        from npuprof.exports.html import framed, grid_html
+        from npuprof.exports.fragments import framed, grid_html
+        from npuprof.report.model import Table
 
         shown = self.info.head(MAX_SHOWN)
         columns = ["path", "rank", "front_end", "source", "host", "started", "state", "problem"]
@@ -783,7 +783,7 @@ class ProfileSet(LongText, Exports):
         title = f"{counted(len(self), 'run')} below {encodable(str(self.root))}"
         more = f"<p>... and {len(self) - MAX_SHOWN} more</p>" if len(self) > MAX_SHOWN else ""
         absent = f"<p>absent ranks: {formatted_ranks(self.absent)}</p>" if self.absent else ""
-        return framed(grid_html(Grid(title, columns, rows, 0)) + more + absent)
+        return framed(grid_html(Table(title, columns, rows, 0)) + more + absent)
 
 
 def _is_whole(value: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING
@@ -57,10 +58,10 @@ def figure(method: str) -> _Build:
 
 def overview(explorer: Explorer) -> widgets.Widget:
     """Return the summary of the report, with a button for the evidence of each finding."""
-    from npuprof.exports.html import report_html
+    from npuprof.report.html import report_html
 
     run, advice = explorer.run, explorer.run.advice()
-    report = widgets.HTML(report_html(run.summary, run.info, run.notes, advice))  # a tab of its own has the code
+    report = widgets.HTML(report_html(replace(run._report, codes=())))  # a tab of its own has the code
     links = [
         button(
             f"{number} {finding.rule.replace('_', ' ')}",

@@ -7,7 +7,8 @@ import io
 from npuprof.errors import OptionsError
 from npuprof.exports import chrome_trace
 from npuprof.exports.explorer import saved_explorer
-from npuprof.exports.html import page_of, text
+from npuprof.exports.fragments import text
+from npuprof.exports.html import page_of
 from npuprof.ranks.together import separated
 from npuprof.sources.slicing import within
 from npuprof.timeline.state import Timeline

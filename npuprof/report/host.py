@@ -7,28 +7,28 @@ from typing import Any
 import pandas as pd
 
 from npuprof.analysis.host_times import HOST_LABELS, HostTimes
-from npuprof.exports.grid import Grid
+from npuprof.report.model import Table
 from npuprof.words.quantities import count, counted, duration, share, size
 
 HOST_TIME = "Host time"
 """Prefix of the title of the table of what the host did."""
 
 
-def host_grids(host: HostTimes) -> list[Grid]:
+def host_grids(host: HostTimes) -> list[Table]:
     """Return the tables of the host; none for a run with a device."""
     if not host.alone:
         return []
     where = counted(host.steps, "step") if host.steps else "the run, which has no steps"
     parts = [(HOST_LABELS[name], duration(time), share(time, host.span_ns)) for name, time in host.parts.items()]
     return [
-        Grid(f"{HOST_TIME} of {where}", ("what the host did", "time", "share"), parts, 2),
+        Table(f"{HOST_TIME} of {where}", ("what the host did", "time", "share"), parts, 2),
         *(_operators(subject, table) for subject, table in host.operators_by.items()),
         _functions(host.functions),
         _memory(host.memory),
     ]
 
 
-def _operators(subject: str, table: pd.DataFrame) -> Grid:
+def _operators(subject: str, table: pd.DataFrame) -> Table:
     """Return the operators of each line, module, or operator with its shapes, if these were recorded."""
     keys, counted = ([subject], "operators") if subject in table else (["op", "shapes"], "count")
     keys = [key for key in keys if table[key].notna().any()]
@@ -37,20 +37,20 @@ def _operators(subject: str, table: pd.DataFrame) -> Grid:
         for row in table.to_dict("records")
     ]
     title = f"{subject.capitalize()}s with the most {'time' if subject == 'operator' else 'operator time'}"
-    return Grid(title, (subject, *keys[1:], counted, "own time", "of operators"), rows, 3)
+    return Table(title, (subject, *keys[1:], counted, "own time", "of operators"), rows, 3)
 
 
-def _functions(functions: pd.DataFrame) -> Grid:
+def _functions(functions: pd.DataFrame) -> Table:
     rows = [
         (_name(row["name"]), count(row["count"]), duration(row["own_ns"]), duration(row["total_ns"]))
         for row in functions.to_dict("records")
     ]
-    return Grid(
+    return Table(
         "Python functions with the most time", ("Python function", "count", "own time", "with callees"), rows, 3
     )
 
 
-def _memory(owners: pd.DataFrame) -> Grid:
+def _memory(owners: pd.DataFrame) -> Table:
     rows = [
         (
             *(_name(row[name]) for name in ("category", "line", "op")),
@@ -60,7 +60,7 @@ def _memory(owners: pd.DataFrame) -> Grid:
         )
         for row in owners.to_dict("records")
     ]
-    return Grid("Memory at its peak", ("what for", "line", "operator", "blocks", "size", "of the peak"), rows, 3)
+    return Table("Memory at its peak", ("what for", "line", "operator", "blocks", "size", "of the peak"), rows, 3)
 
 
 def _percent(of_all: float) -> str:

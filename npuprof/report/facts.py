@@ -1,24 +1,21 @@
-"""A report as plain text: its content, shared with the HTML report, and its layout for a terminal."""
+"""Facts of a run for its report: where it is from, what it lacks, its figures and tables."""
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
 import pandas as pd
 
-from npuprof.advice.findings import Advice
 from npuprof.analysis.device_clocks import clock_text
 from npuprof.analysis.memory_peak import BLOCKS
 from npuprof.analysis.summary import PIPES, DeviceTimes, Summary
-from npuprof.exports.code import AnnotatedCode
-from npuprof.exports.damage import damage_lines, damaged_tables, headline_mark, marked
-from npuprof.exports.grid import Grid
-from npuprof.exports.host_text import host_grids
+from npuprof.report.damage import damaged_tables, marked
+from npuprof.report.host import host_grids
+from npuprof.report.model import Table
 from npuprof.tables.info import Info
-from npuprof.words.quantities import ABSENT, count, counted, duration, printable, share, size
+from npuprof.words.quantities import ABSENT, count, counted, duration, share, size
 
 SIMULATED = "SIMULATED NPU"
 """Mark of a simulated run in every report."""
@@ -121,7 +118,7 @@ def _host_figures(summary: Summary, figures: Sequence[tuple[str, str]]) -> list[
     return [figure for figure in (figures[0], *of_host, *figures[1:]) if figure[1] != ABSENT]
 
 
-def grids(summary: Summary) -> list[Grid]:
+def tables_of(summary: Summary) -> list[Table]:
     """Return the tables of a report: devices, kernels and runtime calls; without a device, those of the host."""
     some = [_devices(summary.devices), _top_ops(summary), _longest_kernels(summary)]
     some += host_grids(summary.host)
@@ -218,7 +215,7 @@ def shown_parts(device: DeviceTimes) -> list[tuple[str, int]]:
     return [(part, times[part]) for part in PART_LABELS if times[part]]
 
 
-def _devices(devices: Sequence[DeviceTimes]) -> Grid:
+def _devices(devices: Sequence[DeviceTimes]) -> Table:
     parts = [part for part in PART_LABELS if any(part in dict(shown_parts(each)) for each in devices)]
     rows = []
     for each in devices[:_MOST_DEVICES]:
@@ -227,10 +224,10 @@ def _devices(devices: Sequence[DeviceTimes]) -> Grid:
         rows.append((each.label, each.where, duration(each.span_ns), *cells))
     more = len(devices) - len(rows)
     title = f"{DEVICE_TIME} (the first {_MOST_DEVICES} of {len(devices):,})" if more else DEVICE_TIME
-    return Grid(title, ("device", "of", "time", *(PART_LABELS[part] for part in parts)), rows, 1 + len(parts))
+    return Table(title, ("device", "of", "time", *(PART_LABELS[part] for part in parts)), rows, 1 + len(parts))
 
 
-def _top_ops(summary: Summary) -> Grid:
+def _top_ops(summary: Summary) -> Table:
     rows = [
         (
             _name(row.name),
@@ -243,10 +240,10 @@ def _top_ops(summary: Summary) -> Grid:
         for row in summary.top_ops.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
     title = f"{counted(len(rows), 'kernel')} with the most time in all"
-    return Grid(title, ("kernel", "type", "count", "total", "mean", "of kernel time"), rows, 4)
+    return Table(title, ("kernel", "type", "count", "total", "mean", "of kernel time"), rows, 4)
 
 
-def _longest_kernels(summary: Summary) -> Grid:
+def _longest_kernels(summary: Summary) -> Table:
     longest = summary.longest_kernels
     durations, bound = longest["duration_ns"].tolist(), [text for text in longest["bound"] if text]
     counter = "busiest pipe" if all(text.rsplit(" ", 2)[0] in PIPES for text in bound) else "counters"
@@ -269,10 +266,10 @@ def _longest_kernels(summary: Summary) -> Grid:
     title = f"{len(rows)} longest kernels, by name and shapes" if len(rows) > 1 else "The longest kernel"
     # The row of run.kernels distinguishes kernels that are alike in everything else.
     headings = ("kernel", "type", "input shapes", *([counter] if bound else []), "row", "device:stream", "count")
-    return Grid(title, (*headings, "longest"), rows, 4)
+    return Table(title, (*headings, "longest"), rows, 4)
 
 
-def _top_api(summary: Summary) -> Grid:
+def _top_api(summary: Summary) -> Table:
     rows = [
         (
             _name(row.name),
@@ -284,84 +281,8 @@ def _top_api(summary: Summary) -> Grid:
         for row in summary.top_api.rename(columns={"count": "calls"}).itertuples(index=False)
     ]
     title = f"{counted(len(rows), f'{summary.runtime} call')} with the most time"
-    return Grid(title, ("call", "level", "count", "total", "mean"), rows, 3)
+    return Table(title, ("call", "level", "count", "total", "mean"), rows, 3)
 
 
 def _name(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-_LONGEST_CELL = 48
-_LONGEST_LINE = 300
-_LONGEST_SENTENCE = 500
-_MOST_NOTES = 20
-
-
-def summary_text(
-    summary: Summary,
-    info: Info,
-    notes: pd.DataFrame,
-    advice: Advice,
-    code: AnnotatedCode | None = None,
-    *,
-    since: str = "",
-) -> str:
-    """Return errors, verdict, key figures, tables and notes of a run as text without a trailing newline.
-
-    Columns are aligned by terminal width, also of wide characters; control characters in names become spaces. The first
-    :data:`MOST_FINDINGS` findings of the advice are included, and the lines of the code that matter. `since` tells what
-    changed since a run before.
-    """
-    simulated = [SIMULATED] if info.simulated else []
-    lines = [printable(" · ".join(["npuprof", *([info.name] if info.name else []), *simulated]), _LONGEST_LINE)]
-    if known_names := origin(info):
-        lines.append(printable(" · ".join(known_names), _LONGEST_LINE))
-    if cost := overhead_text(info):
-        lines.append(printable(cost, _LONGEST_SENTENCE))
-    if info.failed:
-        lines.append(printable(f"The profiled code raised {info.failed}", _LONGEST_LINE))
-    lines += [
-        printable(line, _LONGEST_SENTENCE) for line in [*clock_lines(info), *error_lines(notes), *damage_lines(notes)]
-    ]
-    if nothing := nothing_text(summary, info) or children_text(info):
-        lines.append(printable(nothing, _LONGEST_SENTENCE))
-    if advice.step_ns:
-        verdict, *findings = (printable(line, _LONGEST_LINE) for line in advice.lines(MOST_FINDINGS))
-        lines += ["", verdict + headline_mark(damaged_tables(notes)), *since.splitlines()]
-        lines += [] if nothing_text(summary, info) else findings  # none of a device of which nothing is known
-    if code is not None:
-        lines += ["", *code.text(whole=False).split("\n")]
-    lines += ["", *_align([(f"{name}:", value) for name, value in known_figures(summary, info, notes)], 1)]
-    for grid in grids(summary):
-        head, *body = _align([grid.headings, *grid.rows], grid.numeric)
-        lines += ["", grid.title, head, "─" * max(map(_width, (head, *body))), *body]
-    if len(notes):
-        lines += ["", f"Notes ({len(notes):,})"]
-        lines += [
-            printable(f"  {severity}: {source}: {message}", _LONGEST_LINE)
-            for severity, source, message in note_rows(notes, _MOST_NOTES)
-        ]
-        if len(notes) > _MOST_NOTES:
-            lines.append(f"  and {len(notes) - _MOST_NOTES:,} more in run.notes")
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _align(rows: Sequence[Sequence[str]], numeric: int) -> list[str]:
-    """Pad cells to their column's width; the last `numeric` columns are right-aligned."""
-    cells = [[printable(cell, _LONGEST_CELL) for cell in row] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
-    first_numeric = len(widths) - numeric
-    return [
-        "  ".join(
-            " " * (width - _width(cell)) + cell if column >= first_numeric else cell + " " * (width - _width(cell))
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
-    ]
-
-
-def _width(text: str) -> int:
-    """Return the number of terminal columns of a text."""
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-    marks = sum(unicodedata.combining(character) > 0 for character in text)
-    return len(text) + wide - marks

@@ -1,0 +1,213 @@
+"""A report as HTML for the output of a cell: complete without scripts, and readable without styles."""
+
+from __future__ import annotations
+
+import io
+import keyword
+import re
+import tokenize
+from collections.abc import Iterator, Sequence
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Literal
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from npuprof.report import pictures
+from npuprof.report.model import Code, CodeLine, Lane, Part, Report, Steps, Strip
+from npuprof.words import quantities
+from npuprof.words.quantities import duration, printable
+from npuprof.words.texts import AS_TEXT, KEYS, plain_line
+
+CLASS = "npuprof-report"
+"""The class of each part of a report."""
+
+_TEMPLATES = Path(__file__).with_name("templates")
+_QUOTED = re.compile(r"`([^`]*)`")
+_LONGEST = 1_200  # characters of a sentence
+_LONGEST_CODE = 160
+_BAR_PX = 120
+_GAP = "⋮"
+_TICK_ROOM = 0.06  # of an axis, for its last label
+
+
+def report_html(report: Report, part: Literal["all", "top", "folds"] = "all") -> str:
+    """Return a report as an HTML fragment.
+
+    Every text is escaped and shortened. There is no script, unless a fold brings its own.
+
+    Parameters
+    ----------
+    report
+        What to say.
+    part
+        ``top`` for all that is not folded, ``folds`` for the row of folded parts, which an output of its own may hold.
+    """
+    classes = " ".join([CLASS, KEYS, AS_TEXT, *report.cells, *(["npuprof-folds"] if part == "folds" else [])])
+    return _template().render(report=report, part=part, classes=classes, style=_style())
+
+
+@cache
+def _style() -> str:
+    return _TEMPLATES.joinpath("report.css").read_text().replace("\n", "")
+
+
+@cache
+def _template() -> Template:
+    loader = FileSystemLoader(_TEMPLATES)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters |= {"markup": _markup, "line": _line, "head": _head, "rows": _rows}
+    environment.globals |= {
+        "bar": _bar,
+        "steps": _steps,
+        "track": _track,
+        "ticks": ticks,
+        "colour": pictures.LOOKS.__getitem__,
+        "share": lambda part, parts: quantities.share(part.time_ns, sum(each.time_ns for each in parts)),
+    }
+    return environment.get_template("report.html.jinja")
+
+
+def _line(text: str, longest: int) -> str:
+    return printable(text, longest)
+
+
+def _markup(text: str) -> Markup:
+    """Return a text with what stands in backticks as code."""
+    return Markup(_QUOTED.sub(r'<code class="npuprof-quoted">\1</code>', escape(printable(text, _LONGEST))))  # noqa: S704
+
+
+def _image(svg: str, alt: str, height: int, width: str = "100%") -> Markup:
+    style = "" if width == "100%" else f' style="width:{width}px"'
+    return Markup('<img class="npuprof-picture" src="{}" alt="{}" height="{}" width="{}"{}>').format(
+        pictures.picture(svg), alt, height, width, Markup(style)
+    )
+
+
+def _bar(parts: Sequence[Part]) -> Markup:
+    whole = sum(part.time_ns for part in parts)
+    alt = ", ".join(f"{part.label} {quantities.share(part.time_ns, whole)}" for part in parts)
+    return _image(pictures.parts_svg(parts), alt, pictures.BAR_PX)
+
+
+def _steps(steps: Steps) -> Markup:
+    svg, width = pictures.steps_svg(steps)
+    times = steps.times_ns
+    alt = f"time of each of {len(times):,} steps: {duration(min(times))} to {duration(max(times))}"
+    return _image(svg, alt, pictures.STEPS_PX, str(width))
+
+
+def _track(lane: Lane, strip: Strip) -> Markup:
+    shown = [segment.label for segment in lane.segments if segment.label][:12]
+    return _image(pictures.lane_svg(lane, strip.length_ns), f"{lane.label}: {', '.join(shown)}", pictures.LANE_PX)
+
+
+def ticks(length_ns: int) -> list[tuple[str, float]]:
+    """Return the labels of an axis from 0, each with the share of the axis that it takes in percent."""
+    if length_ns <= 0:
+        return []
+    step = next(
+        (
+            unit * factor
+            for unit in (10**power for power in range(19))
+            for factor in (1, 2, 5)
+            if length_ns <= 5.5 * unit * factor
+        ),
+        length_ns,
+    )
+    count = length_ns // step
+    if length_ns - count * step < _TICK_ROOM * length_ns:
+        count -= 1  # the last label would be cut off
+    width = round(100 * step / length_ns, 2)
+    scale, unit = next(
+        ((size, name) for size, name in ((10**9, "s"), (10**6, "ms"), (10**3, "µs")) if step * count >= size), (1, "ns")
+    )
+    labels = [f"{number * step / scale:.3g}".replace("e+03", "000") for number in range(count + 1)]
+    return [(f"{label} {unit}" if number == count else label, width) for number, label in enumerate(labels)]
+
+
+def _figure(time_ns: int) -> str:
+    return duration(time_ns) if time_ns else ""
+
+
+def _widths(code: Code) -> tuple[list[int], int, int]:
+    """Return the widths of the columns of figures, of the marks and of the numbers."""
+    rows = [
+        [_figure(line.device_ns), _figure(line.idle_ns), *line.others] for line in code.lines if line.number is not None
+    ]
+    headings = [*code.columns, *code.others]
+    used = [max([len(heading), *(len(row[at]) for row in rows)]) for at, heading in enumerate(headings)]
+    used = [width if any(row[at] for row in rows) else 0 for at, width in enumerate(used)]
+    marks = max((len(line.marks) for line in code.lines), default=0)
+    return used, marks, max((len(str(line.number)) for line in code.lines if line.number is not None), default=1)
+
+
+def _head(code: Code) -> Markup:
+    widths, marks, numbers = _widths(code)
+    figures = " ".join(
+        heading.rjust(width) for heading, width in zip([*code.columns, *code.others], widths, strict=True) if width
+    )
+    bar = Markup('<span class="npuprof-bars"></span>')
+    return Markup("{} {}{}  {}").format(figures, bar, " " * (2 * marks + numbers + 2), code.per)
+
+
+def _rows(code: Code) -> Iterator[Markup]:
+    widths, marks, numbers = _widths(code)
+    longest = max((line.device_ns + line.idle_ns for line in code.lines), default=0) or 1
+    texts = _highlighted([line.text for line in code.lines])
+    for line, text in zip(code.lines, texts, strict=True):
+        if line.number is None:
+            blank = " " * (sum(width + 1 for width in widths if width))
+            yield Markup('{}<span class="npuprof-bars"></span> {}<span class="npuprof-faint">{}</span>').format(
+                blank, " " * (2 * marks + 1), _GAP.rjust(numbers)
+            )
+            continue
+        cells = [_figure(line.device_ns), _figure(line.idle_ns), *line.others]
+        figures = " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True) if width)
+        hot = "npuprof-hot" if line.marks else ""
+        yield Markup('{} {} {} <span class="npuprof-faint">{}</span>  <span class="{}">{}</span>').format(
+            figures, _code_bar(line, longest), _marks(line, marks), str(line.number).rjust(numbers), hot, text
+        )
+
+
+def _code_bar(line: CodeLine, longest: int) -> Markup:
+    fills = [
+        (round(_BAR_PX * 0.9 * time_ns / longest) or 1, look)
+        for time_ns, look in ((line.device_ns, "computing"), (line.idle_ns, "line"))
+        if time_ns > 0
+    ]
+    drawn = "".join(
+        f'<span class="npuprof-fill" style="width:{width}px;background:{pictures.LOOKS[look]}"></span>'
+        for width, look in fills
+    )
+    return Markup(f'<span class="npuprof-bars">{drawn}</span>')  # noqa: S704
+
+
+def _marks(line: CodeLine, most: int) -> Markup:
+    shown = Markup("").join(Markup('<span class="npuprof-mark">{}</span>').format(mark) for mark in line.marks)
+    return Markup(" " * (2 * (most - len(line.marks)))) + shown  # noqa: S704
+
+
+def _highlighted(lines: Sequence[str]) -> list[Markup]:
+    """Return lines of Python with keywords and comments in a colour; plain where they are no Python."""
+    shown = [plain_line(line.expandtabs(4))[:_LONGEST_CODE] for line in lines]
+    spans: list[list[tuple[int, int, str]]] = [[] for _ in shown]
+    reader = io.StringIO("\n".join(shown) + "\n").readline
+    try:
+        for token in tokenize.generate_tokens(reader):
+            if token.type == tokenize.COMMENT or (token.type == tokenize.NAME and keyword.iskeyword(token.string)):
+                look = "npuprof-faint" if token.type == tokenize.COMMENT else "npuprof-word-kept"
+                spans[token.start[0] - 1].append((token.start[1], token.end[1], look))
+    except (tokenize.TokenError, SyntaxError, IndexError):
+        pass  # lines that were left out, or that are no Python: what was found so far is right
+    return [_spanned(line, of_line) for line, of_line in zip(shown, spans, strict=True)]
+
+
+def _spanned(line: str, spans: Sequence[tuple[int, int, str]]) -> Markup:
+    pieces, at = Markup(""), 0
+    for begin, end, look in spans:
+        pieces += Markup('{}<span class="{}">{}</span>').format(line[at:begin], look, line[begin:end])
+        at = end
+    return pieces + line[at:]

@@ -1,0 +1,179 @@
+"""A report as data: what is on the screen, in reading order, before it is HTML or text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from npuprof.words.quantities import ABSENT
+
+Markup: TypeAlias = str
+"""Text in which code stands in backticks. Text from a recording has none of its own: see :func:`code`."""
+
+Look: TypeAlias = str
+"""What a mark stands for, a key of :data:`npuprof.report.pictures.LOOKS`, which has its colour."""
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A reason to distrust the figures below it."""
+
+    severity: Literal["error", "warning"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the bar: its name, time and look."""
+
+    label: str
+    time_ns: int
+    look: Look
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A piece of a lane, in nanoseconds since the start of the picture; `label` is drawn where it fits."""
+
+    start_ns: int
+    end_ns: int
+    look: Look
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A row of a strip."""
+
+    label: str
+    segments: Sequence[Segment]
+    is_marked: bool = False
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A window of time: what the host's lines and the devices did in it."""
+
+    title: str
+    length_ns: int
+    lanes: Sequence[Lane]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The time of each step, in order, and which of them are outliers."""
+
+    times_ns: Sequence[int]
+    is_outlier: Sequence[bool]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A finding: what is wrong, one thing to do, what that gains, and why, behind a click."""
+
+    title: Markup
+    action: Markup
+    gain: str
+    share: str
+    why: Sequence[Markup]
+
+
+@dataclass(frozen=True)
+class CodeLine:
+    """A line of code with its times per step; `number` is None where lines are left out."""
+
+    number: int | None
+    text: str = ""
+    marks: Sequence[int] = ()
+    device_ns: int = 0
+    idle_ns: int = 0
+    others: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Code:
+    """Lines of a file or cell. `columns` are the names of both times, `others` of the figures that unfold."""
+
+    title: str
+    columns: tuple[str, str]
+    per: str
+    lines: Sequence[CodeLine]
+    others: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """A small table of texts; its last `numeric` columns are numbers."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", [tuple(cell or ABSENT for cell in row) for row in self.rows])
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A part that unfolds: its contents in order, of which HTML stands as it is."""
+
+    title: str
+    texts: Sequence[Markup] = ()
+    figures: Sequence[tuple[str, str]] = ()
+    tables: Sequence[Table] = ()
+    codes: Sequence[Code] = ()
+    html: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is said of a run, a set or a comparison, from top to bottom.
+
+    Attributes
+    ----------
+    name, origin
+        Who it is about, and on what: chip, number and kind of steps.
+    is_simulated
+        Whether the figures are of a simulated device.
+    headline, aside
+        The time of a step, and a few words beside it.
+    sentence
+        The main cause, with its line.
+    parts, steps, strips, problems, codes, folds
+        Bar, bars of the steps, typical step, findings, code, and what is folded.
+    unknown
+        What could not be checked, in a few words.
+    cells
+        Classes that name the cells of the notebook, so that their links work.
+    """
+
+    name: str
+    headline: str
+    origin: Sequence[str] = ()
+    is_simulated: bool = False
+    warnings: Sequence[Warned] = ()
+    aside: str = ""
+    aside_title: str = ""
+    sentence: Markup = ""
+    parts: Sequence[Part] = ()
+    parts_note: str = ""
+    steps: Steps | None = None
+    strips: Sequence[Strip] = ()
+    problems: Sequence[Problem] = ()
+    codes: Sequence[Code] = ()
+    details: Sequence[Fold] = ()
+    folds: Sequence[Fold] = ()
+    unknown: str = ""
+    cells: Sequence[str] = field(default=())
+
+
+def code(text: str) -> Markup:
+    """Return recorded text as code: between backticks, with its own backticks as apostrophes."""
+    return f"`{text.replace('`', chr(39))}`" if text else ""
+
+
+def plain(text: str) -> Markup:
+    """Return recorded text for running text: without backticks."""
+    return text.replace("`", "'")

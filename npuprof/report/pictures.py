@@ -1,0 +1,115 @@
+"""The small pictures of a report as SVG documents: a bar of parts, bars of steps, lanes of a strip.
+
+They stand in ``img`` elements, which survive where notebooks drop styles and SVG elements, so they cannot follow the
+theme: all colours have a contrast of 3 to white and to dark backgrounds, and text stands on a fill of its own.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import numpy as np
+
+from npuprof.figures.colours import ACTIVITIES, FASTER, PARTS, SLOWER, ink
+from npuprof.report.model import Lane, Look, Part, Segment, Steps
+from npuprof.words.quantities import share
+
+LOOKS: Mapping[Look, str] = {
+    **ACTIVITIES,
+    **PARTS,
+    "line": "#727982",
+    "idle_line": PARTS["idle"],
+    "wait_line": PARTS["waiting"],
+    "outlier": SLOWER,
+    "faster": FASTER,
+    "slower": SLOWER,
+}
+"""Colours by what they stand for."""
+
+LANE_PX, BAR_PX, STEPS_PX = 18, 10, 26
+"""Heights of the pictures."""
+
+_NARROW_PX = 560  # of a strip in a narrow window: a label must fit there
+_CHARACTER_PX = 6.6  # of 11 px text, at most on average
+_LEAST = 0.0006  # of a lane: shorter pieces of one look are joined
+_MOST_BARS = 60
+_STEP_PX = 5
+
+
+def picture(svg: str) -> str:
+    """Return an SVG document as a data URI."""
+    return f"data:image/svg+xml;base64,{b64encode(svg.encode('utf-8', 'replace')).decode()}"
+
+
+def parts_svg(parts: Sequence[Part]) -> str:
+    """Return parts of a whole as one bar."""
+    whole, at, drawn = max(sum(part.time_ns for part in parts), 1), 0, []
+    for part in parts:
+        drawn.append(
+            _rectangle(at / whole, (at + part.time_ns) / whole, BAR_PX, LOOKS[part.look], share(part.time_ns, whole))
+        )
+        at += part.time_ns
+    return _document(BAR_PX, drawn)
+
+
+def lane_svg(lane: Lane, length_ns: int) -> str:
+    """Return the segments of a lane; labels stand where they fit a narrow window."""
+    whole, drawn = max(length_ns, 1), []
+    for segment in _joined(lane.segments, whole):
+        begin, end = segment.start_ns / whole, segment.end_ns / whole
+        colour = LOOKS[segment.look]
+        drawn.append(_rectangle(begin, end, LANE_PX, colour, segment.label))
+        most = int(((end - begin) * _NARROW_PX - 8) / _CHARACTER_PX)
+        text = segment.label if len(segment.label) <= most else segment.label.partition(" ")[0]
+        if text and len(text) <= most:
+            drawn.append(f'<text x="{100 * begin:.3f}%" dx="5" y="13" fill="{ink(colour)}">{escape(text)}</text>')
+    return _document(LANE_PX, drawn)
+
+
+def steps_svg(steps: Steps) -> tuple[str, int]:
+    """Return a bar per step and its width in pixels; many steps share bars, each as high as its longest step."""
+    times = np.asarray(steps.times_ns, np.float64)
+    edges = np.unique(np.linspace(0, len(times), min(len(times), _MOST_BARS) + 1).astype(np.int64))[:-1]
+    heights = np.maximum.reduceat(times, edges)
+    is_outlier = np.logical_or.reduceat(np.asarray(steps.is_outlier, np.bool_), edges)
+    heights = np.maximum(np.round(STEPS_PX * heights / max(float(heights.max()), 1)), 1).astype(np.int64)
+    width = (_STEP_PX + 2) * len(heights)
+    drawn = [
+        f'<rect x="{(_STEP_PX + 2) * at}" y="{STEPS_PX - height}" width="{_STEP_PX}" height="{height}" '
+        f'fill="{LOOKS["outlier" if outlier else "line"]}"/>'
+        for at, (height, outlier) in enumerate(zip(heights.tolist(), is_outlier.tolist(), strict=True))
+    ]
+    return _document(STEPS_PX, drawn, str(width)), width
+
+
+def _joined(segments: Sequence[Segment], whole: int) -> list[Segment]:
+    """Join short neighbours of one look, so that a lane has as many pieces as can be seen."""
+    joined: list[Segment] = []
+    for segment in segments:
+        last = joined[-1] if joined else None
+        is_near = last is not None and segment.look == last.look and segment.start_ns - last.end_ns < _LEAST * whole
+        if (
+            last is not None
+            and is_near
+            and min(segment.end_ns - segment.start_ns, last.end_ns - last.start_ns) < 4 * _LEAST * whole
+        ):
+            longer = max(last, segment, key=lambda piece: piece.end_ns - piece.start_ns)
+            joined[-1] = Segment(last.start_ns, max(segment.end_ns, last.end_ns), last.look, longer.label)
+        else:
+            joined.append(segment)
+    return joined
+
+
+def _rectangle(begin: float, end: float, height: int, colour: str, title: str) -> str:
+    named = f"<title>{escape(title)}</title>" if title else ""
+    width = max(100 * (end - begin), 0.05)
+    return f'<rect x="{100 * begin:.3f}%" width="{width:.3f}%" height="{height}" fill="{colour}">{named}</rect>'
+
+
+def _document(height: int, drawn: Sequence[str], width: str = "100%") -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'font-family="system-ui,DejaVu Sans,sans-serif" font-size="11">{"".join(drawn)}</svg>'
+    )

@@ -1,0 +1,329 @@
+"""What a report says of one run: the main cause, a typical step, findings, the user's lines, and all else folded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+
+from npuprof.advice.finding import Finding
+from npuprof.advice.findings import Advice, gain
+from npuprof.analysis.accounting import BETWEEN_STEPS
+from npuprof.analysis.host_times import HOST_LABELS
+from npuprof.analysis.step_windows import of_counted_kind
+from npuprof.analysis.summary import Summary
+from npuprof.report.code import AnnotatedCode
+from npuprof.report.damage import damage_lines, damaged_tables, headline_mark
+from npuprof.report.facts import (
+    PART_LABELS,
+    children_text,
+    clock_lines,
+    error_lines,
+    known_figures,
+    note_rows,
+    nothing_text,
+    origin,
+    overhead_text,
+    tables_of,
+)
+from npuprof.report.model import Fold, Markup, Part, Problem, Report, Steps, Strip, Warned, code, plain
+from npuprof.report.strip import strip_of
+from npuprof.tables.info import Info
+from npuprof.words.quantities import counted, duration, printable, share
+from npuprof.words.texts import cell_classes
+
+MOST_FINDINGS = 3
+"""Findings in a report; ``run.advice()`` has all of them."""
+
+_MOST_NOTES = 20
+_MOST_EVIDENCE = 5
+_SIGMA = 1.4826  # ratio of standard deviation to median absolute deviation of a normal distribution
+_MOSTLY = 0.5
+_LEAST_HOST_NS = 100_000_000  # of a run without a device, below which nothing is drawn
+_TRIVIAL_NS = 1_000_000  # of a run of the host alone, below which lines say nothing
+
+
+class ReportedRun(Protocol):
+    """What a report asks of a run."""
+
+    @property
+    def info(self) -> Info:
+        """The facts."""
+
+    @property
+    def notes(self) -> pd.DataFrame:
+        """The notes."""
+
+    @property
+    def summary(self) -> Summary:
+        """The key figures."""
+
+    def advice(self) -> Advice:
+        """Return the findings."""
+
+    def code(self) -> AnnotatedCode:
+        """Return the user's code."""
+
+
+def report_of_run(run: ReportedRun, *, has_code: bool) -> Report:
+    """Return what is on the screen for a run; :func:`folds_of_run` has what is folded.
+
+    Parameters
+    ----------
+    run
+        The run.
+    has_code
+        Whether the run knows lines of code.
+    """
+    info, notes, advice = run.info, run.notes, run.advice()
+    nothing = nothing_text(run.summary, info)
+    cells = cell_classes(info.cells)
+    warnings = _warnings(info, notes)
+    name = info.name or "run"
+    if nothing or not advice.step_ns:
+        said = plain(nothing or advice.headline())
+        wall = f"{duration(run.summary.wall_ns)}" if run.summary.wall_ns else ""
+        codes = [run.code().shown()] if has_code and (run.summary.wall_ns or 0) >= _TRIVIAL_NS else []
+        return Report(
+            name,
+            wall,
+            [info.chip] if info.chip and not nothing else [],
+            info.simulated and not nothing,
+            warnings,
+            sentence=said,
+            codes=codes,
+            cells=cells,
+        )
+    facts = advice.facts
+    code_lines = run.code() if has_code else None
+    is_trivial = facts.accounting.of_host and advice.step_ns < _TRIVIAL_NS
+    parts = [] if is_trivial else bar_parts(advice)
+    return Report(
+        name,
+        headline_of(advice) + headline_mark(damaged_tables(notes)),
+        origin_of(advice),
+        info.simulated,
+        warnings,
+        *_aside(advice),
+        sentence=_sentence(advice, code_lines),
+        parts=parts,
+        steps=_steps(advice),
+        strips=[] if is_trivial else _strips(advice, code_lines),
+        problems=[problem_of(finding, advice) for finding in advice.fired[:MOST_FINDINGS]],
+        codes=[] if code_lines is None or is_trivial else [code_lines.shown()],
+        cells=cells,
+        unknown=_unknown(advice),
+    )
+
+
+def folds_of_run(run: ReportedRun, explorer: str = "", extra: Sequence[Fold] = ()) -> list[Fold]:
+    """Return what is folded: functions, the explorer, kernels, memory, all numbers, all findings, notes, provenance."""
+    info, notes, summary, advice = run.info, run.notes, run.summary, run.advice()
+    tables = tables_of(summary)
+    kernels = [table for table in tables if "kernel" in table.title]
+    folds = list(extra)
+    if explorer:
+        folds.append(Fold("Timeline, flame graph", html=explorer))
+    if kernels:
+        folds.append(Fold(f"Kernels ({summary.counts['kernels']:,})", tables=kernels))
+    more = advice.fired[MOST_FINDINGS:]
+    undecided = [f"{finding.rule.replace('_', ' ')}: {plain(finding.collect)}" for finding in advice.cannot_tell]
+    if more or undecided:
+        texts = [f"{finding.title} {_gain(finding)}. {finding.action}" for finding in more]
+        folds.append(Fold("More findings", [*texts, *(f"Not checked: {text}" for text in undecided)]))
+    folds.append(
+        Fold(
+            "All numbers",
+            figures=known_figures(summary, info, notes),
+            tables=[table for table in tables if table not in kernels],
+        )
+    )
+    provenance = [plain(" · ".join(origin(info))), plain(overhead_text(info)), *map(plain, clock_lines(info))]
+    if info.recording is not None:
+        provenance.append(f"Recording: {code(str(info.recording))}")
+    folds.append(Fold("Details", [text for text in provenance if text]))
+    if len(notes):
+        rows = note_rows(notes, _MOST_NOTES)
+        more_notes = [f"{len(notes) - _MOST_NOTES:,} more in `run.notes`."] if len(notes) > _MOST_NOTES else []
+        folds.append(
+            Fold(
+                f"Notes ({len(notes):,})",
+                [*(plain(f"{severity}: {source}: {message}") for severity, source, message in rows), *more_notes],
+            )
+        )
+    return folds
+
+
+def _warnings(info: Info, notes: pd.DataFrame) -> list[Warned]:
+    """Return why the figures cannot be trusted, or why there are none."""
+    failed = [Warned("error", plain(f"The cell raised {info.failed}"))] if info.failed else []
+    errors = [Warned("error", plain(line)) for line in error_lines(notes)]
+    missing = [Warned("warning", plain(line)) for line in damage_lines(notes)]
+    children = [Warned("warning", plain(children_text(info)))] if info.unprofiled_children else []
+    return [*failed, *errors, *missing, *children]
+
+
+def origin_of(advice: Advice) -> list[str]:
+    """Return chip, rank, and the number and kind of steps."""
+    facts = advice.facts
+    rank = [] if facts.info.rank is None else [f"rank {facts.info.rank}"]
+    return [text for text in [facts.info.chip, *rank, _steps_text(advice)] if text]
+
+
+def _steps_text(advice: Advice) -> str:
+    """Return how many steps the figures are of, and where they come from."""
+    facts = advice.facts
+    steps = facts.accounting.steps
+    if (steps["basis"] == "run").all():
+        return "no steps"
+    devices = max(len(steps[["rank", "device_id"]].drop_duplicates()), 1)
+    used, every = len(facts.counted) // devices, len(steps) // devices
+    number = counted(every, "step") if used == every else f"{used:,} of {counted(every, 'step')}"
+    marks = facts.tables["steps"]
+    kinds = marks["kind"][of_counted_kind(marks)].dropna().unique() if "kind" in marks else []
+    return f"{number}, the {kinds[0]}" if len(kinds) == 1 else number
+
+
+def headline_of(advice: Advice) -> str:
+    """Return the time of a step, or of a run without steps."""
+    has_steps = not (advice.facts.accounting.steps["basis"] == "run").all()
+    return f"{duration(advice.step_ns)} a step" if has_steps else duration(advice.step_ns)
+
+
+def _aside(advice: Advice) -> tuple[str, str]:
+    facts = advice.facts
+    if advice.usual_ns and abs(advice.step_ns - advice.usual_ns) > 0.01 * advice.step_ns:
+        return f"usually {duration(advice.usual_ns)}", "the mean of the steps that are no outliers"
+    times = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.usual_steps]
+    if len(times) < 3:
+        return "", ""
+    spread = round(_SIGMA * float(np.median(np.abs(times - np.median(times)))))
+    return f"± {duration(spread)}", "spread of the steps: 1.4826 times their median absolute deviation"
+
+
+def _steps(advice: Advice) -> Steps | None:
+    facts = advice.facts
+    steps = facts.accounting.steps
+    if (steps["basis"] == "run").all() or len(facts.counted) < 2:
+        return None
+    first = steps["device_id"].iloc[facts.counted[0]]
+    rows = [row for row in facts.counted.tolist() if steps["device_id"].iloc[row] == first or pd.isna(first)]
+    usual = set(facts.usual_steps.tolist())
+    return Steps(steps["duration_ns"].iloc[rows].tolist(), [row not in usual for row in rows])
+
+
+def bar_parts(advice: Advice) -> list[Part]:
+    """Return the parts of a mean step."""
+    parts = advice.parts()
+    if advice.facts.accounting.of_host:
+        from npuprof.figures.colours import ACTIVITIES
+
+        looks = {name: name for name in (*ACTIVITIES, BETWEEN_STEPS)}
+        return [
+            Part(HOST_LABELS[name], time, looks[name]) for name, time in parts.items() if time and name in HOST_LABELS
+        ]
+    return [Part(PART_LABELS[name], parts[name], name) for name in PART_LABELS if parts.get(name)]
+
+
+def _sentence(advice: Advice, lines: AnnotatedCode | None) -> Markup:
+    """Return the main cause in one sentence, with its line."""
+    facts, parts = advice.facts, advice.parts()
+    whole = max(advice.step_ns, 1)
+    device = facts.device or "device"
+    if facts.accounting.of_host:
+        line = None if lines is None else lines.costliest("host_ns")
+        alone = f"No {device if facts.device else 'NPU'} was used."
+        return alone if line is None else f"{alone} {line[0]} takes {share(line[2], whole)} of it: {code(line[1])}"
+    times = {
+        "idle": parts.get("idle", 0) + parts.get(BETWEEN_STEPS, 0),
+        "computing": parts.get("computing", 0),
+        "waiting": parts.get("waiting", 0),
+        "moving": parts.get("moving", 0),
+        "communication": parts.get("communication", 0),
+        "copy": parts.get("copy", 0),
+    }
+    most = max(times, key=lambda name: times[name])
+    worked = share(whole - times["idle"] - times["waiting"], whole)
+    if most == "idle":
+        said = f"The {device} works {worked} of it. For the rest it waits"
+        line = None if lines is None else lines.costliest("idle_ns")
+        if line is not None:
+            return f"{said}, mostly for {line[0]}: {code(line[1])}"
+        causes = facts.idle_causes
+        unknown = "; why was not recorded."
+        return f"{said}, mostly for {_cause(next(iter(causes)))}." if causes else said + unknown
+    if most == "computing":
+        top = advice.facts.tables["kernels"].groupby("op_type", observed=True)["duration_ns"].sum()
+        kind = f", mostly {code(printable(str(top.idxmax()), 60))}" if len(top) else ""
+        return f"The {device} computes {share(times[most], whole)} of it{kind}."
+    said = {
+        "waiting": "waits {} of it for other ranks.",
+        "moving": "moves data between ranks {} of it while nothing computes.",
+        "communication": "communicates {} of it while nothing computes.",
+        "copy": "copies {} of it while nothing computes.",
+    }[most]
+    return f"The {device} {said.format(share(times[most], whole))}"
+
+
+def _cause(name: str) -> str:
+    from npuprof.advice.host_causes import LABELS
+
+    return LABELS.get(name, name)
+
+
+def _strips(advice: Advice, lines: AnnotatedCode | None) -> list[Strip]:
+    """Return the usual step closest to the mean of the usual ones, and an outlier where these cost more."""
+    facts = advice.facts
+    steps = facts.accounting.steps
+    if facts.accounting.of_host and advice.step_ns < _LEAST_HOST_NS:
+        return []
+    texts = {} if lines is None else lines.texts()
+    usual = facts.usual_steps
+    chosen = usual if len(usual) else facts.counted
+    if not len(chosen):
+        return []
+    times = steps["duration_ns"].to_numpy(np.int64)
+    typical = int(chosen[np.argmin(np.abs(times[chosen] - int(times[chosen].mean())))])
+    strips = [strip_of(facts, _same_step(steps, typical), "", texts)]
+    outliers = np.setdiff1d(facts.counted, usual)
+    if len(outliers) and advice.step_ns > 2 * advice.usual_ns:
+        longest = int(outliers[np.argmax(times[outliers])])
+        number = steps["step"].iloc[longest]
+        strips[0] = strips[0] and strip_of(facts, _same_step(steps, typical), "a usual step", texts)
+        strips.append(strip_of(facts, _same_step(steps, longest), f"step {number}, an outlier", texts))
+    return [strip for strip in strips if strip is not None]
+
+
+def _same_step(steps: pd.DataFrame, row: int) -> list[int]:
+    """Return the rows of a step on all devices of the run."""
+    number = steps["step"].iloc[row]
+    if pd.isna(number):
+        return np.flatnonzero(steps["step"].isna().to_numpy(bool)).tolist()
+    return np.flatnonzero((steps["step"] == number).fillna(False).to_numpy(bool)).tolist()
+
+
+def problem_of(finding: Finding, advice: Advice) -> Problem:
+    """Return a finding in two lines, and what is behind its question."""
+    why = [plain(finding.detail)] if finding.detail else []
+    if finding.where:
+        why.append(f"Evidence: {finding.where}; {code(f'advice()[{finding.rule!r}].show()')} opens it in the explorer.")
+    if finding.gain_hi_ns:
+        why.append("Measured: a replay without it." if finding.confidence == "measured" else "Bounded: an upper limit.")
+    return Problem(
+        finding.title,
+        finding.action,
+        _gain(finding),
+        share(finding.gain_hi_ns, advice.step_ns) if finding.gain_hi_ns else "",
+        why,
+    )
+
+
+def _gain(finding: Finding) -> str:
+    return gain(finding)
+
+
+def _unknown(advice: Advice) -> str:
+    number = len(advice.cannot_tell)
+    return f"{counted(number, 'check')} need{'s' if number == 1 else ''} more data" if number else ""

@@ -1,0 +1,168 @@
+"""The strip of a report: a window of time with the host's own lines above what the devices did in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from npuprof import tables as schema
+from npuprof.advice.facts import Facts
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
+from npuprof.analysis.host_accounting import HOST
+from npuprof.analysis.intervals import union, within
+from npuprof.arrays import Int64
+from npuprof.report.model import Lane, Look, Segment, Strip
+from npuprof.words.quantities import printable
+
+MOST_LANES = 8
+_MOST_SEGMENTS = 2_000  # of a lane; a longer window shows the longest
+_LONGEST = 60
+_WAITING = re.compile(r"Synchronize|[Ww]ait")
+_NAME = re.compile(r"([A-Za-z_][\w.]*)\s*\(")
+_MOSTLY = 0.5
+
+
+def called_name(text: str) -> str:
+    """Return the name of the function that a line of code calls, ``next_batch()``; empty if it calls none.
+
+    Of several calls it is the outermost; of a line that is no Python by itself, the first.
+    """
+    line = text.strip()
+    for code in (line, f"{line}\n    pass", line.rstrip(":")):
+        try:
+            tree = ast.parse(code)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in ast.walk(tree):  # breadth first: the outermost call comes first
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+                return f"{ast.unparse(node.func)}()" if isinstance(node.func, ast.Name) else f"{node.func.attr}()"
+        return ""
+    found = _NAME.search(line)
+    return f"{found[1].rpartition('.')[2]}()" if found else ""
+
+
+def window_of(facts: Facts, row: int) -> tuple[int, int] | None:
+    """Return start and end of a step of the accounting in epoch nanoseconds; None where its position is unknown."""
+    rows = facts.accounting.intervals
+    rows = rows[(rows["row"] == row).to_numpy(bool)]
+    if not len(rows) or rows["start_ns"].isna().any():
+        return None
+    begin = int(rows["start_ns"].min())
+    return begin, int((rows["start_ns"] + rows["duration_ns"]).max())
+
+
+def strip_of(facts: Facts, rows: Sequence[int], title: str, texts: Mapping[str, Sequence[str]]) -> Strip | None:
+    """Return the strip of some rows of the accounting, which are one step on several devices; None without a position.
+
+    Parameters
+    ----------
+    facts
+        The run.
+    rows
+        Rows of the accounting's steps, one for each device.
+    title
+        What the window is; empty if that is plain.
+    texts
+        The lines of the user's files by name, for the names of the functions that they call.
+    """
+    windows = [window for row in rows if (window := window_of(facts, row)) is not None]
+    if not windows:
+        return None
+    begin, end = min(first for first, _ in windows), max(last for _, last in windows)
+    host = _host(facts, begin, end, texts)
+    lanes = [host] if host is not None else []
+    if not facts.accounting.of_host:
+        name = facts.device or "device"
+        several = len(rows) > 1
+        for row in rows[:MOST_LANES]:
+            device = facts.accounting.steps["device_id"].iloc[row]
+            lanes.append(Lane(f"{name} {device}" if several else name, _device(facts, row, begin)))
+    return Strip(title, end - begin, lanes) if any(lane.segments for lane in lanes) else None
+
+
+def _device(facts: Facts, row: int, begin: int) -> list[Segment]:
+    """Return the work of a device in a step; what it is idle for is left blank."""
+    intervals = facts.accounting.intervals
+    chosen = intervals[(intervals["row"] == row).to_numpy(bool)]
+    chosen = chosen[~chosen["part"].isin([*IDLE, BETWEEN_STEPS, HOST]).to_numpy(bool)]
+    chosen = _longest(chosen).sort_values("start_ns", kind="stable")
+    starts = chosen["start_ns"].to_numpy(np.int64) - begin
+    ends = starts + chosen["duration_ns"].to_numpy(np.int64)
+    return [
+        Segment(start, end, str(part))
+        for start, end, part in zip(starts.tolist(), ends.tolist(), chosen["part"].astype(str), strict=True)
+    ]
+
+
+def _longest(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows if len(rows) <= _MOST_SEGMENTS else rows.nlargest(_MOST_SEGMENTS, "duration_ns")
+
+
+def _host(facts: Facts, begin: int, end: int, texts: Mapping[str, Sequence[str]]) -> Lane | None:
+    """Return the statements of the user in a window, or else the outermost operators of the busiest thread."""
+    statements = _within(facts.tables["statements"], begin, end)
+    if len(statements):
+        waits = _waiting(facts, statements)
+        idle = _idle_in(facts, statements)
+        segments = []
+        columns = (statements[name].tolist() for name in ("start_ns", "duration_ns", "file", "line"))
+        for start, length, file, line, waited, idle_ns in zip(*columns, waits, idle, strict=True):
+            of_file = texts.get(str(file), ())
+            text = of_file[line - 1] if 0 < line <= len(of_file) else ""
+            name = called_name(text)
+            label = f"{line} {name}" if name else str(line)
+            look: Look = "wait_line" if waited else "idle_line" if idle_ns > _MOSTLY * length else "line"
+            segments.append(
+                Segment(max(start, begin) - begin, min(start + length, end) - begin, look, printable(label, _LONGEST))
+            )
+        return Lane("host", segments)
+    operators = _within(facts.tables["operators"], begin, end)
+    operators = operators[(operators["kind"] == "op").to_numpy(bool)]
+    if not len(operators):
+        return None
+    thread = operators.groupby("thread_id")["duration_ns"].sum().idxmax()
+    operators = operators[(operators["thread_id"] == thread).to_numpy(bool)].sort_values("start_ns", kind="stable")
+    ends = (operators["start_ns"] + operators["duration_ns"]).to_numpy(np.int64)
+    is_outer = ends > np.append(-1, np.maximum.accumulate(ends)[:-1])
+    operators = operators[is_outer]
+    return Lane(
+        "host",
+        [
+            Segment(max(start, begin) - begin, min(start + length, end) - begin, "line", printable(str(name), _LONGEST))
+            for start, length, name in zip(
+                operators["start_ns"].tolist(), operators["duration_ns"].tolist(), operators["name"], strict=True
+            )
+        ],
+    )
+
+
+def _within(rows: pd.DataFrame, begin: int, end: int) -> pd.DataFrame:
+    starts = rows["start_ns"].to_numpy(np.int64)
+    chosen = rows[(starts < end) & (starts + rows["duration_ns"].to_numpy(np.int64) > begin)]
+    return _longest(chosen).sort_values("start_ns", kind="stable")
+
+
+def _waiting(facts: Facts, statements: pd.DataFrame) -> list[bool]:
+    """Return which statements spend most of their time in a call that waits for the device."""
+    api = facts.tables["api"]
+    waits = api[schema.matching(api["name"], lambda name: bool(_WAITING.search(name)))]
+    covered = _covered(statements, waits["start_ns"].to_numpy(np.int64), waits["duration_ns"].to_numpy(np.int64))
+    return (covered > _MOSTLY * statements["duration_ns"].to_numpy(np.int64)).tolist()
+
+
+def _idle_in(facts: Facts, statements: pd.DataFrame) -> list[int]:
+    """Return for how long a device is idle while each statement runs."""
+    rows = facts.accounting.intervals
+    is_idle = rows["part"].isin([*IDLE, BETWEEN_STEPS]).to_numpy(bool) & rows["start_ns"].notna().to_numpy(bool)
+    starts, lengths = (rows[name][is_idle].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+    return _covered(statements, starts, lengths).tolist()
+
+
+def _covered(statements: pd.DataFrame, starts: Int64, lengths: Int64) -> Int64:
+    """Return how long intervals cover each statement."""
+    begins = statements["start_ns"].to_numpy(np.int64)
+    return within(union(starts, starts + lengths), begins, begins + statements["duration_ns"].to_numpy(np.int64))

@@ -1,0 +1,123 @@
+"""A report as text for a terminal: about thirty lines, in the order of the HTML."""
+
+from __future__ import annotations
+
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+
+from npuprof.report.model import Code, CodeLine, Report, Table
+from npuprof.words.quantities import duration, printable, share
+
+_WIDTH = 80
+_LONGEST = 1_200
+_LONGEST_CODE = 100
+_LONGEST_CELL = 48
+_BAR = 10
+_MOST_LINES = 12
+_GAP = "⋮"
+
+
+def report_text(report: Report, *, most_lines: int = _MOST_LINES) -> str:
+    """Return a report as text without a trailing newline: at most `most_lines` lines of code, the costliest."""
+    simulated = ["simulated NPU"] if report.is_simulated else []
+    lines = [printable(" · ".join(filter(None, [report.name, *simulated, *report.origin])), 200)]
+    for warning in report.warnings:
+        lines += _wrapped(f"{warning.severity.capitalize()}: {warning.text}")
+    if report.headline:
+        lines += ["", f"{report.headline}  {report.aside}".rstrip()]
+    lines += _wrapped(report.sentence) if report.sentence else []
+    if report.parts:
+        whole = sum(part.time_ns for part in report.parts)
+        lines += _wrapped("   ".join(f"{part.label} {share(part.time_ns, whole)}" for part in report.parts))
+    for number, problem in enumerate(report.problems, 1):
+        gain = "   ".join(filter(None, [problem.gain, problem.share]))
+        lines += ["", *_beside(f"{number}  {printable(problem.title, _LONGEST)}", gain)]
+        lines += _wrapped(f"-> {problem.action}", "   ") if problem.action else []
+    for code in report.codes:
+        lines += ["", *code_lines(code, most_lines)]
+    if report.unknown:
+        lines += ["", report.unknown]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(printable(text, _LONGEST), _WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def _beside(text: str, right: str) -> list[str]:
+    room = _WIDTH - width(right) - 2
+    first, *rest = textwrap.wrap(text, room, subsequent_indent="   ") or [""]
+    return [f"{first}{' ' * max(room - width(first) + 2, 2)}{right}", *rest]
+
+
+def code_lines(code: Code, most: int) -> list[str]:
+    """Return code with its times as lines of text: at most `most`, those that take longest, in their order."""
+    known = [line for line in code.lines if line.number is not None]
+    kept = {
+        id(line) for line in sorted(known, key=lambda line: (not line.marks, -line.device_ns - line.idle_ns))[:most]
+    }
+    shown: list[CodeLine] = []
+    for line in code.lines:
+        if id(line) in kept:
+            shown.append(line)
+        elif shown and shown[-1].number is not None:
+            shown.append(CodeLine(None))
+    while shown and shown[-1].number is None:
+        shown.pop()
+    cells = [[_time(line.device_ns), _time(line.idle_ns)] for line in shown]
+    widths = [
+        max([len(heading), *(len(row[at]) for row in cells)]) if any(row[at] for row in cells) else 0
+        for at, heading in enumerate(code.columns)
+    ]
+    longest = max((line.device_ns + line.idle_ns for line in shown), default=0) or 1
+    numbers = max((len(str(line.number)) for line in shown), default=1)
+    marks = max((len(_mark(line)) for line in shown), default=0)
+    lead = sum(size + 1 for size in widths if size)
+    figures = " ".join(heading.rjust(size) for heading, size in zip(code.columns, widths, strict=True) if size)
+    lines = [f"{figures}{' ' * (_BAR + marks + numbers + 5)}{code.per}"]
+    for line, row in zip(shown, cells, strict=True):
+        if line.number is None:
+            lines.append(" " * (lead + _BAR + marks + 2) + _GAP.rjust(numbers))
+            continue
+        first, second = (round(_BAR * time_ns / longest) for time_ns in (line.device_ns, line.idle_ns))
+        bar = f"{'█' * first + '░' * second:{_BAR}}"[:_BAR]
+        figures = " ".join(cell.rjust(size) for cell, size in zip(row, widths, strict=True) if size)
+        text = printable(line.text.expandtabs(4).rstrip(), 10**6) if line.text.strip() else ""
+        indent = len(line.text.expandtabs(4)) - len(line.text.expandtabs(4).lstrip())
+        text = (" " * indent + text.lstrip())[:_LONGEST_CODE]
+        lines.append(f"{figures} {bar} {_mark(line):>{marks}} {line.number:>{numbers}}  {text}")
+    return lines
+
+
+def _mark(line: CodeLine) -> str:
+    return ",".join(map(str, line.marks))
+
+
+def _time(time_ns: int) -> str:
+    return duration(time_ns) if time_ns else ""
+
+
+def table_text(table: Table) -> list[str]:
+    """Return a table as lines of text, its columns aligned by the width of their characters in a terminal."""
+    cells = [[printable(cell, _LONGEST_CELL) for cell in row] for row in [table.headings, *table.rows]]
+    widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
+    first = len(widths) - table.numeric
+    rows = [
+        "  ".join(
+            " " * (size - width(cell)) + cell if at >= first else cell + " " * (size - width(cell))
+            for at, (cell, size) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    ]
+    return [table.title, rows[0], "─" * max(map(width, rows)), *rows[1:]]
+
+
+def width(text: str) -> int:
+    """Return the number of terminal columns of a text."""
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+    marks = sum(unicodedata.combining(character) > 0 for character in text)
+    return len(text) + wide - marks
+
+
+__all__: Sequence[str] = ("code_lines", "report_text", "table_text", "width")
