@@ -30,6 +30,8 @@ _LONGEST = 1_200  # characters of a sentence
 _LONGEST_CODE = 160
 _BAR_PX = 120
 _GAP = "⋮"
+_MOST_TICKS = 5.5
+_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 _TICK_ROOM = 0.06  # of an axis, for its last label
 
 
@@ -80,9 +82,9 @@ def _markup(text: str) -> Markup:
 
 
 def _image(svg: str, alt: str, height: int, width: str = "100%") -> Markup:
-    style = "" if width == "100%" else f' style="width:{width}px"'
-    return Markup('<img class="npuprof-picture" src="{}" alt="{}" height="{}" width="{}"{}>').format(
-        pictures.picture(svg), alt, height, width, Markup(style)
+    shown = width if width == "100%" else f"{width}px"
+    return Markup('<img class="npuprof-picture" src="{}" alt="{}" height="{}" width="{}" style="width:{}">').format(
+        pictures.picture(svg), alt, height, width, shown
     )
 
 
@@ -108,23 +110,14 @@ def ticks(length_ns: int) -> list[tuple[str, float]]:
     """Return the labels of an axis from 0, each with the share of the axis that it takes in percent."""
     if length_ns <= 0:
         return []
-    step = next(
-        (
-            unit * factor
-            for unit in (10**power for power in range(19))
-            for factor in (1, 2, 5)
-            if length_ns <= 5.5 * unit * factor
-        ),
-        length_ns,
-    )
+    steps = (10**power * factor for power in range(19) for factor in (1, 2, 5))
+    step = next((step for step in steps if length_ns <= _MOST_TICKS * step), length_ns)
     count = length_ns // step
     if length_ns - count * step < _TICK_ROOM * length_ns:
         count -= 1  # the last label would be cut off
     width = round(100 * step / length_ns, 2)
-    scale, unit = next(
-        ((size, name) for size, name in ((10**9, "s"), (10**6, "ms"), (10**3, "µs")) if step * count >= size), (1, "ns")
-    )
-    labels = [f"{number * step / scale:.3g}".replace("e+03", "000") for number in range(count + 1)]
+    scale, unit = next(((size, unit) for size, unit in _UNITS if step * count >= size), _UNITS[-1])
+    labels = [f"{number * step / scale:,.4g}" for number in range(count + 1)]
     return [(f"{label} {unit}" if number == count else label, width) for number, label in enumerate(labels)]
 
 

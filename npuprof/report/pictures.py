@@ -89,16 +89,14 @@ def _joined(segments: Sequence[Segment], whole: int) -> list[Segment]:
     joined: list[Segment] = []
     for segment in segments:
         last = joined[-1] if joined else None
-        is_near = last is not None and segment.look == last.look and segment.start_ns - last.end_ns < _LEAST * whole
-        if (
-            last is not None
-            and is_near
-            and min(segment.end_ns - segment.start_ns, last.end_ns - last.start_ns) < 4 * _LEAST * whole
-        ):
-            longer = max(last, segment, key=lambda piece: piece.end_ns - piece.start_ns)
-            joined[-1] = Segment(last.start_ns, max(segment.end_ns, last.end_ns), last.look, longer.label)
-        else:
+        if last is None or segment.look != last.look or segment.start_ns - last.end_ns >= _LEAST * whole:
             joined.append(segment)
+            continue
+        shorter, longer = sorted((last, segment), key=lambda piece: piece.end_ns - piece.start_ns)
+        if shorter.end_ns - shorter.start_ns >= 4 * _LEAST * whole:
+            joined.append(segment)
+        else:
+            joined[-1] = Segment(last.start_ns, max(segment.end_ns, last.end_ns), last.look, longer.label)
     return joined
 
 

@@ -182,7 +182,7 @@ def _steps_text(advice: Advice) -> str:
     used, every = len(facts.counted) // devices, len(steps) // devices
     number = counted(every, "step") if used == every else f"{used:,} of {counted(every, 'step')}"
     marks = facts.tables["steps"]
-    kinds = marks["kind"][of_counted_kind(marks)].dropna().unique() if "kind" in marks else []
+    kinds = marks["kind"][of_counted_kind(marks)].dropna().unique().tolist() if "kind" in marks else []
     return f"{number}, the {kinds[0]}" if len(kinds) == 1 else number
 
 
