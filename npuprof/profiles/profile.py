@@ -477,7 +477,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
     def _whole_report(self) -> Report:
         from npuprof.report.run import folds_of_run
 
-        return replace(self._report, folds=folds_of_run(self))
+        return replace(self._report, folds=folds_of_run(self, has_code=self._knows_lines()))
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the profile as a directory of Parquet files, which ``npuprof.load`` reads back; return its path.

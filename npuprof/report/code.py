@@ -22,7 +22,7 @@ from npuprof.lines.frames import cell_text, line_text
 from npuprof.options import NO_OPERATORS
 from npuprof.report.code_figures import MEASURES, FigureColumns
 from npuprof.report.code_texts import CodeTexts, head_of, is_head_alone
-from npuprof.report.model import Code, CodeLine
+from npuprof.report.lines import UserCode
 from npuprof.words.quantities import counted, duration, printable, share
 from npuprof.words.texts import AS_TEXT, KEYS, LongText, cell_classes, plain_line
 
@@ -261,48 +261,19 @@ class AnnotatedCode(LongText):
             yield "(no line)", costs.iloc[-1]
         yield "(the run)", costs.sum()
 
-    def texts(self) -> dict[str, list[str]]:
-        """Return the lines of the files whose text is known, by file."""
-        files = self._frame["file"].dropna().unique().tolist()
-        return {file: self._texts.lines(file) for file in map(str, files)}
+    @cached_property
+    def user_code(self) -> UserCode:
+        """The lines as a report shows them: those of the cell, inclusive of what they call."""
+        return UserCode(self._advice.facts, self._texts)
 
-    def costliest(self, measure: str) -> tuple[str, str, int] | None:
-        """Return name, text and cost of the line with the most of a cost; None if none has any."""
-        costs = self._frame[measure].iloc[:-1].fillna(0).to_numpy(np.int64)
-        if not len(costs) or not costs.max():
-            return None
-        row = int(np.argmax(costs))
-        number, _, text = self._code_of(row)
-        file = str(self._frame["file"].iloc[row])
-        return (
-            (f"line {number}" if file == self._texts.cell else line_text(file, int(number))),
-            text.strip(),
-            int(costs[row]),
-        )
-
-    def shown(self) -> Code:
-        """Return the lines of the cell, or else of the file with the most time, as a report shows them."""
-        sections = self._sections(_MOST_LINES[2])
-        section = sections[0]
-        lines = []
-        for row in section.rows:
-            if row < 0:
-                lines.append(CodeLine(None))
-                continue
-            number, marks, text = self._code_of(row)
-            device, idle, host = (
-                int(self._frame[name].fillna(0).iloc[row]) for name in ("device_ns", "idle_ns", "host_ns")
-            )
-            lines.append(
-                CodeLine(
-                    int(number),
-                    text,
-                    [int(mark) for mark in marks.split(",") if mark],
-                    0 if self._of_host else device,
-                    host if self._of_host else idle,
-                )
-            )
-        return Code(section.title, ("NPU", "host" if self._of_host else "waits"), "per step", lines)
+    def marks(self, most: int) -> dict[tuple[str, int], list[int]]:
+        """Return the numbers of the first `most` findings that concern a line, by file and line."""
+        marks: dict[tuple[str, int], list[int]] = {}
+        for file, line, marked in zip(self._frame["file"], self._frame["line"], self._frame["marks"], strict=True):
+            numbers = [int(number) for number in str(marked).split(",") if number and int(number) <= most]
+            if numbers:
+                marks[(str(file), int(line))] = numbers
+        return marks
 
     def _one_line(self) -> str:
         return self.headline() if len(self) else "of no line"

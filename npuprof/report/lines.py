@@ -15,7 +15,7 @@ from npuprof.words.quantities import count, duration, printable
 
 _WORTH = 0.01  # of the step: other lines are left out of a long cell
 _MOST_LINES = 40  # of a cell that is shown whole
-_MOST_CHOSEN = 12  # lines that matter, of a longer one
+_LEAST_CHOSEN, _MOST_CHOSEN = 6, 12  # lines that matter, of a longer one
 _MOST_OTHERS = 8  # lines of files without a cell, and of each function
 _MOST_FILES = 6
 _LONGEST_NAME = 120
@@ -25,11 +25,12 @@ Marks = Mapping[tuple[str, int], Sequence[int]]
 
 
 class Costliest(NamedTuple):
-    """The line that takes most: its name in a sentence, its text and its time per step."""
+    """The line that takes most: its name in a sentence, its text, its time per step, and whether that is half of all."""
 
     name: str
     text: str
     time_ns: int
+    is_most: bool
 
 
 class UserCode:
@@ -68,14 +69,13 @@ class UserCode:
         row = known.loc[known[measure].fillna(0).idxmax()]
         file, line = str(row["file"]), int(row["line"])
         name = f"line {line}" if file == self._texts.cell else line_text(file, line)
-        return Costliest(name, self._text(file, line).strip(), int(row[measure]))
+        time_ns = int(row[measure])
+        is_most = 2 * time_ns >= int(self._lines[measure].fillna(0).sum())
+        return Costliest(name, self._text(file, line).strip(), time_ns, is_most)
 
     def shown(self, marks: Marks) -> list[Code]:
         """Return the lines of the profiled cell, or else of the file with the most time, with their costs per step."""
-        known = self._lines[self._lines["line"].notna().to_numpy(bool)]
-        sums = self._weight(known).groupby(known["file"].astype(str)).sum().sort_values(ascending=False)
-        files = [file for file in sums.index if sums[file] > 0]
-        file = self._texts.cell if self._texts.cell in files else files[0] if files else ""
+        known, file = self._lines[self._lines["line"].notna().to_numpy(bool)], self._main_file()
         code = self._of_file(file, known[(known["file"] == file).to_numpy(bool)], marks) if file else None
         return [code] if code is not None and any(line.number for line in code.lines) else []
 
@@ -88,20 +88,22 @@ class UserCode:
         for file, function in ordered.index[:_MOST_FILES]:
             chosen = rows[((rows["file"] == file) & (rows["function"] == function)).to_numpy(bool)]
             lines = chosen.groupby(["file", "line"], as_index=False, observed=True)[_COSTS].sum()
-            name = printable(f"{_title(str(file))}, {function}" if isinstance(function, str) else str(file), _LONGEST_NAME)
+            name = printable(
+                f"{_title(str(file))}, {function}" if isinstance(function, str) else str(file), _LONGEST_NAME
+            )
             if code := self._of_file(str(file), lines, marks, title=name):
                 codes.append(code)
         return len(ordered), codes
 
     def whole(self, marks: Marks) -> list[Code]:
         """Return the lines of the cell with all that is known of them: host time and launches too."""
-        codes = self.shown(marks)
+        file, codes = self._main_file(), self.shown(marks)
         known = self._lines[self._lines["line"].notna().to_numpy(bool)].set_index(["file", "line"])
         names = [name for name in ("host_ns", "launches") if not (self._of_host and name == "host_ns")]
         headings = [{"host_ns": "host", "launches": "launches"}[name] for name in names]
 
         def others(line: CodeLine) -> list[str]:
-            key = (self._file_of(codes[0]), line.number)
+            key = (file, line.number)
             if key not in known.index:
                 return [""] * len(names)
             row = known.loc[key]
@@ -112,9 +114,12 @@ class UserCode:
             for code in codes[:1]
         ]
 
-    def _file_of(self, code: Code) -> str:
-        known = self._lines["file"].dropna().astype(str).unique().tolist()
-        return next((file for file in known if _title(file) == code.title), "")
+    def _main_file(self) -> str:
+        """Return the cell, or else the file whose lines take most; empty if none takes any time."""
+        known = self._lines[self._lines["line"].notna().to_numpy(bool)]
+        sums = self._weight(known).groupby(known["file"].astype(str)).sum().sort_values(ascending=False)
+        files = [str(file) for file in sums.index if sums[file] > 0]
+        return self._texts.cell if self._texts.cell in files else files[0] if files else ""
 
     def _weight(self, rows: pd.DataFrame) -> pd.Series[Any]:
         names = ["host_ns"] if self._of_host else ["device_ns", "idle_ns"]
@@ -148,7 +153,8 @@ class UserCode:
             times = (0, 0) if row is None else (_whole(row[first]), _whole(row[second]))
             lines.append(CodeLine(number, text, marks.get((file, number), ()), *times))
         per = "per step" if self._has_steps else "in all"
-        return Code(title or _title(file), (self._device, "time" if self._of_host else "waits"), per, lines)
+        title = title or ("" if file == self._texts.cell else _title(file))
+        return Code(title, (self._device, "time" if self._of_host else "waits"), per, lines)
 
     def _functions(self, file: str) -> dict[int, str]:
         """Return the functions of lines whose text is not known."""
@@ -169,8 +175,8 @@ class UserCode:
             kept = set(range(first, last + 1))
         else:
             ordered = sorted(measured, key=lambda line: (line not in marked, -weights[line]))
-            worth = [line for line in ordered if line in marked or weights[line] >= _WORTH * self._step_ns]
-            kept = set((worth or ordered)[:_MOST_CHOSEN])
+            worth = sum(line in marked or weights[line] >= _WORTH * self._step_ns for line in ordered)
+            kept = set(ordered[: min(max(worth, _LEAST_CHOSEN), _MOST_CHOSEN)])
             for line in sorted(kept):
                 kept |= set(_heads(texts, line))
         kept = {line for line in kept if line <= len(texts) and not texts[line - 1].lstrip().startswith("%%")}

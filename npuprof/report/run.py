@@ -14,6 +14,7 @@ from npuprof.analysis.accounting import BETWEEN_STEPS
 from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.analysis.summary import Summary
+from npuprof.lines.frames import cell_text
 from npuprof.report.code import AnnotatedCode
 from npuprof.report.damage import damage_lines, damaged_tables, headline_mark
 from npuprof.report.facts import (
@@ -28,6 +29,7 @@ from npuprof.report.facts import (
     overhead_text,
     tables_of,
 )
+from npuprof.report.lines import Costliest, UserCode
 from npuprof.report.model import Fold, Markup, Part, Problem, Report, Steps, Strip, Warned, code, plain
 from npuprof.report.strip import strip_of
 from npuprof.tables.info import Info
@@ -40,7 +42,7 @@ MOST_FINDINGS = 3
 _MOST_NOTES = 20
 _MOST_EVIDENCE = 5
 _SIGMA = 1.4826  # ratio of standard deviation to median absolute deviation of a normal distribution
-_MOSTLY = 0.5
+_LONGEST_LINE = 80
 _LEAST_HOST_NS = 100_000_000  # of a run without a device, below which nothing is drawn
 _TRIVIAL_NS = 1_000_000  # of a run of the host alone, below which lines say nothing
 
@@ -81,11 +83,12 @@ def report_of_run(run: ReportedRun, *, has_code: bool) -> Report:
     nothing = nothing_text(run.summary, info)
     cells = cell_classes(info.cells)
     warnings = _warnings(info, notes)
-    name = info.name or "run"
+    name = run_name(info)
     if nothing or not advice.step_ns:
         said = plain(nothing or advice.headline())
         wall = f"{duration(run.summary.wall_ns)}" if run.summary.wall_ns else ""
-        codes = [run.code().shown()] if has_code and (run.summary.wall_ns or 0) >= _TRIVIAL_NS else []
+        takes_time = has_code and (run.summary.wall_ns or 0) >= _TRIVIAL_NS
+        codes = run.code().user_code.shown({}) if takes_time else []
         return Report(
             name,
             wall,
@@ -97,7 +100,7 @@ def report_of_run(run: ReportedRun, *, has_code: bool) -> Report:
             cells=cells,
         )
     facts = advice.facts
-    code_lines = run.code() if has_code else None
+    lines = run.code().user_code if has_code else None
     is_trivial = facts.accounting.of_host and advice.step_ns < _TRIVIAL_NS
     parts = [] if is_trivial else bar_parts(advice)
     return Report(
@@ -107,23 +110,28 @@ def report_of_run(run: ReportedRun, *, has_code: bool) -> Report:
         info.simulated,
         warnings,
         *_aside(advice),
-        sentence=_sentence(advice, code_lines),
+        sentence=_sentence(advice, lines),
         parts=parts,
         steps=_steps(advice),
-        strips=[] if is_trivial else _strips(advice, code_lines),
+        strips=[] if is_trivial else _strips(advice, lines),
         problems=[problem_of(finding, advice) for finding in advice.fired[:MOST_FINDINGS]],
-        codes=[] if code_lines is None or is_trivial else [code_lines.shown()],
+        codes=[] if lines is None or is_trivial else lines.shown(run.code().marks(MOST_FINDINGS)),
         cells=cells,
         unknown=_unknown(advice),
     )
 
 
-def folds_of_run(run: ReportedRun, explorer: str = "", extra: Sequence[Fold] = ()) -> list[Fold]:
+def folds_of_run(run: ReportedRun, explorer: str = "", *, has_code: bool) -> list[Fold]:
     """Return what is folded: functions, the explorer, kernels, memory, all numbers, all findings, notes, provenance."""
     info, notes, summary, advice = run.info, run.notes, run.summary, run.advice()
     tables = tables_of(summary)
     kernels = [table for table in tables if "kernel" in table.title]
-    folds = list(extra)
+    folds: list[Fold] = []
+    if has_code:
+        marks = run.code().marks(MOST_FINDINGS)
+        number, codes = run.code().user_code.called(marks)
+        if codes:
+            folds.append(Fold(f"Functions it calls ({number})", codes=codes))
     if explorer:
         folds.append(Fold("Timeline, flame graph", html=explorer))
     if kernels:
@@ -138,6 +146,7 @@ def folds_of_run(run: ReportedRun, explorer: str = "", extra: Sequence[Fold] = (
             "All numbers",
             figures=known_figures(summary, info, notes),
             tables=[table for table in tables if table not in kernels],
+            codes=run.code().user_code.whole(run.code().marks(MOST_FINDINGS)) if has_code else (),
         )
     )
     provenance = [plain(" · ".join(origin(info))), plain(overhead_text(info)), *map(plain, clock_lines(info))]
@@ -154,6 +163,12 @@ def folds_of_run(run: ReportedRun, explorer: str = "", extra: Sequence[Fold] = (
             )
         )
     return folds
+
+
+def run_name(info: Info) -> str:
+    """Return the name that the user gave a run, else the cell that it is of, else the name of its files."""
+    cell = cell_text(next(iter(info.code), ""))
+    return cell if cell and not info.options.get("name") and not info.executed else info.name or "run"
 
 
 def _warnings(info: Info, notes: pd.DataFrame) -> list[Warned]:
@@ -227,15 +242,17 @@ def bar_parts(advice: Advice) -> list[Part]:
     return [Part(PART_LABELS[name], parts[name], name) for name in PART_LABELS if parts.get(name)]
 
 
-def _sentence(advice: Advice, lines: AnnotatedCode | None) -> Markup:
+def _sentence(advice: Advice, lines: UserCode | None) -> Markup:
     """Return the main cause in one sentence, with its line."""
     facts, parts = advice.facts, advice.parts()
     whole = max(advice.step_ns, 1)
     device = facts.device or "device"
     if facts.accounting.of_host:
-        line = None if lines is None else lines.costliest("host_ns")
+        line = None if lines is None else lines.costliest()
         alone = f"No {device if facts.device else 'NPU'} was used."
-        return alone if line is None else f"{alone} {line[0]} takes {share(line[2], whole)} of it: {code(line[1])}"
+        if line is None:
+            return alone
+        return f"{alone} {_capital(line.name)} takes {share(line.time_ns, whole)} of it{_quoted(line)}"
     times = {
         "idle": parts.get("idle", 0) + parts.get(BETWEEN_STEPS, 0),
         "computing": parts.get("computing", 0),
@@ -248,9 +265,9 @@ def _sentence(advice: Advice, lines: AnnotatedCode | None) -> Markup:
     worked = share(whole - times["idle"] - times["waiting"], whole)
     if most == "idle":
         said = f"The {device} works {worked} of it. For the rest it waits"
-        line = None if lines is None else lines.costliest("idle_ns")
+        line = None if lines is None else lines.costliest()
         if line is not None:
-            return f"{said}, mostly for {line[0]}: {code(line[1])}"
+            return f"{said}, {'mostly' if line.is_most else 'longest'} for {line.name}{_quoted(line)}"
         causes = facts.idle_causes
         unknown = "; why was not recorded."
         return f"{said}, mostly for {_cause(next(iter(causes)))}." if causes else said + unknown
@@ -267,33 +284,46 @@ def _sentence(advice: Advice, lines: AnnotatedCode | None) -> Markup:
     return f"The {device} {said.format(share(times[most], whole))}"
 
 
+def _quoted(line: Costliest) -> Markup:
+    return f": {code(printable(line.text, _LONGEST_LINE))}" if line.text else "."
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _cause(name: str) -> str:
     from npuprof.advice.host_causes import LABELS
 
     return LABELS.get(name, name)
 
 
-def _strips(advice: Advice, lines: AnnotatedCode | None) -> list[Strip]:
+def _strips(advice: Advice, lines: UserCode | None) -> list[Strip]:
     """Return the usual step closest to the mean of the usual ones, and an outlier where these cost more."""
     facts = advice.facts
     steps = facts.accounting.steps
     if facts.accounting.of_host and advice.step_ns < _LEAST_HOST_NS:
         return []
-    texts = {} if lines is None else lines.texts()
+    lines_of = _no_lines if lines is None else lines.lines_of
     usual = facts.usual_steps
     chosen = usual if len(usual) else facts.counted
     if not len(chosen):
         return []
     times = steps["duration_ns"].to_numpy(np.int64)
     typical = int(chosen[np.argmin(np.abs(times[chosen] - int(times[chosen].mean())))])
-    strips = [strip_of(facts, _same_step(steps, typical), "", texts)]
+    strips = [strip_of(facts, _same_step(steps, typical), "", lines_of)]
     outliers = np.setdiff1d(facts.counted, usual)
     if len(outliers) and advice.step_ns > 2 * advice.usual_ns:
         longest = int(outliers[np.argmax(times[outliers])])
         number = steps["step"].iloc[longest]
-        strips[0] = strips[0] and strip_of(facts, _same_step(steps, typical), "a usual step", texts)
-        strips.append(strip_of(facts, _same_step(steps, longest), f"step {number}, an outlier", texts))
+        strips[0] = strips[0] and strip_of(facts, _same_step(steps, typical), "a usual step", lines_of)
+        strips.append(strip_of(facts, _same_step(steps, longest), f"step {number}, an outlier", lines_of))
     return [strip for strip in strips if strip is not None]
+
+
+def _no_lines(file: str) -> Sequence[str]:
+    del file
+    return ()
 
 
 def _same_step(steps: pd.DataFrame, row: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -55,7 +55,7 @@ def window_of(facts: Facts, row: int) -> tuple[int, int] | None:
     return begin, int((rows["start_ns"] + rows["duration_ns"]).max())
 
 
-def strip_of(facts: Facts, rows: Sequence[int], title: str, texts: Mapping[str, Sequence[str]]) -> Strip | None:
+def strip_of(facts: Facts, rows: Sequence[int], title: str, lines_of: Callable[[str], Sequence[str]]) -> Strip | None:
     """Return the strip of some rows of the accounting, which are one step on several devices; None without a position.
 
     Parameters
@@ -66,14 +66,14 @@ def strip_of(facts: Facts, rows: Sequence[int], title: str, texts: Mapping[str, 
         Rows of the accounting's steps, one for each device.
     title
         What the window is; empty if that is plain.
-    texts
-        The lines of the user's files by name, for the names of the functions that they call.
+    lines_of
+        Returns the lines of a file, for the names of the functions that they call.
     """
     windows = [window for row in rows if (window := window_of(facts, row)) is not None]
     if not windows:
         return None
     begin, end = min(first for first, _ in windows), max(last for _, last in windows)
-    host = _host(facts, begin, end, texts)
+    host = _host(facts, begin, end, lines_of)
     lanes = [host] if host is not None else []
     if not facts.accounting.of_host:
         name = facts.device or "device"
@@ -102,7 +102,7 @@ def _longest(rows: pd.DataFrame) -> pd.DataFrame:
     return rows if len(rows) <= _MOST_SEGMENTS else rows.nlargest(_MOST_SEGMENTS, "duration_ns")
 
 
-def _host(facts: Facts, begin: int, end: int, texts: Mapping[str, Sequence[str]]) -> Lane | None:
+def _host(facts: Facts, begin: int, end: int, lines_of: Callable[[str], Sequence[str]]) -> Lane | None:
     """Return the statements of the user in a window, or else the outermost operators of the busiest thread."""
     statements = _within(facts.tables["statements"], begin, end)
     if len(statements):
@@ -111,7 +111,7 @@ def _host(facts: Facts, begin: int, end: int, texts: Mapping[str, Sequence[str]]
         segments = []
         columns = (statements[name].tolist() for name in ("start_ns", "duration_ns", "file", "line"))
         for start, length, file, line, waited, idle_ns in zip(*columns, waits, idle, strict=True):
-            of_file = texts.get(str(file), ())
+            of_file = lines_of(str(file))
             text = of_file[line - 1] if 0 < line <= len(of_file) else ""
             name = called_name(text)
             label = f"{line} {name}" if name else str(line)

@@ -35,7 +35,7 @@ def report_text(report: Report, *, most_lines: int = _MOST_LINES) -> str:
         lines += ["", *_beside(f"{number}  {printable(problem.title, _LONGEST)}", gain)]
         lines += _wrapped(f"-> {problem.action}", "   ") if problem.action else []
     for code in report.codes:
-        lines += ["", *code_lines(code, most_lines)]
+        lines += ["", *([code.title] if code.title else []), *code_lines(code, most_lines)]
     if report.unknown:
         lines += ["", report.unknown]
     return "\n".join(line.rstrip() for line in lines)
