@@ -25,7 +25,7 @@ Marks = Mapping[tuple[str, int], Sequence[int]]
 
 
 class Costliest(NamedTuple):
-    """The line that takes most: its name in a sentence, its text, its time per step, and whether that is half of all."""
+    """The line that takes most: its name in a sentence, text and time per step; `is_most` if it takes half of all."""
 
     name: str
     text: str
