@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from npuprof.exports.html import report_html
 from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from npuprof.tables.notes import Notes
@@ -89,7 +88,7 @@ def test_html_in_a_notebook_says_the_same_without_style(path: Path) -> None:
         content = _text(data["text/html"])
         shown = _Stripped(content).text
         assert re.search(r"[{;]\s*(color|margin|display|max-height)\s*:", shown) is None  # no style reads as text
-        for word in ("SIMULATED NPU", "findings", "idle"):
+        for word in ("simulated NPU", "Why?", "idle"):
             assert (word in shown) == (
                 word in html.unescape(re.sub(r"(?s)<(style|script)\b.*?</\1>|<[^>]*>", "", content))
             )
@@ -97,7 +96,7 @@ def test_html_in_a_notebook_says_the_same_without_style(path: Path) -> None:
 
 def test_key_figures_and_parts_of_a_report_are_apart_without_style() -> None:
     run = Profile(Decoded(factories.profile(40), factories.info(), Notes(), {}))
-    content = report_html(*run._report)
+    content = run._repr_html_()
     assert set(re.findall(r"<(\w+)", content)) <= _KEPT | {"style"}
     shown = _Stripped(content).text
     assert re.search(r"(computing|idle|communication) [\d.]+ %", shown)  # a part beside its share, with a space

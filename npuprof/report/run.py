@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -151,7 +152,8 @@ def folds_of_run(run: ReportedRun, explorer: str = "", *, has_code: bool) -> lis
     )
     provenance = [plain(" · ".join(origin(info))), plain(overhead_text(info)), *map(plain, clock_lines(info))]
     if info.recording is not None:
-        provenance.append(f"Recording: {code(str(info.recording))}")
+        opened = code(f"npuprof.load({_relative(info.recording)!r})")
+        provenance.append(f"Recording: {opened} opens it in any kernel.")
     folds.append(Fold("Details", [text for text in provenance if text]))
     if len(notes):
         rows = note_rows(notes, _MOST_NOTES)
@@ -169,6 +171,14 @@ def run_name(info: Info) -> str:
     """Return the name that the user gave a run, else the cell that it is of, else the name of its files."""
     cell = cell_text(next(iter(info.code), ""))
     return cell if cell and not info.options.get("name") and not info.executed else info.name or "run"
+
+
+def _relative(path: Path) -> str:
+    """Return a path below the working directory without it, so that no saved notebook names the user's folders."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (OSError, ValueError):  # the working directory may be gone
+        return path.name
 
 
 def _warnings(info: Info, notes: pd.DataFrame) -> list[Warned]:

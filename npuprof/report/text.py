@@ -23,7 +23,7 @@ def report_text(report: Report, *, most_lines: int = _MOST_LINES) -> str:
     simulated = ["simulated NPU"] if report.is_simulated else []
     lines = [printable(" · ".join(filter(None, [report.name, *simulated, *report.origin])), 200)]
     for warning in report.warnings:
-        lines += _wrapped(f"{warning.severity.capitalize()}: {warning.text}")
+        lines += _wrapped(warning.text)
     if report.headline:
         lines += ["", f"{report.headline}  {report.aside}".rstrip()]
     lines += _wrapped(report.sentence) if report.sentence else []

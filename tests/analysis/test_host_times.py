@@ -12,9 +12,9 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.analysis.summary import summarise
-from npuprof.exports.text import grids, key_figures
 from npuprof.figures.colours import ACTIVITIES
 from npuprof.profiles.profile import Profile
+from npuprof.report.facts import key_figures, tables_of
 from npuprof.sources.base import Decoded
 from npuprof.tables.info import Info
 from npuprof.tables.notes import Notes
@@ -44,11 +44,11 @@ def test_operators_are_counted_and_their_time_is_reported_once_on_any_thread() -
         "operators": "3",
         "time in operators": "150 ns (25.0 % of the wall time)",
     }
-    assert [grid.title for grid in grids(summary)] == [
+    assert [grid.title for grid in tables_of(summary)] == [
         "Host time of the run, which has no steps",
         "Operators with the most time",
     ]
-    did, most = grids(summary)
+    did, most = tables_of(summary)
     assert did.rows == [("other operators", "1.15 µs", "95.8 %"), ("unexplained", "50 ns", "4.2 %")]  # with the queue
     assert most.rows == [("aten::add", "1", "100 ns", "50.0 %"), ("aten::mm", "1", "80 ns", "40.0 %")]
 
@@ -61,7 +61,7 @@ def test_the_report_explains_host_time_by_line_module_operator_shapes_and_owners
     run["steps"] = tables.build("steps", {"step": [0, 1], "start_ns": [0, 500], "duration_ns": [500, 500]})
     summary = summarise(run, Info(started_ns=0, stopped_ns=1_000), top=2)
     assert dict(key_figures(summary))["mean step"] == "500 ns"
-    found = {grid.headings[0]: grid for grid in grids(summary)}
+    found = {grid.headings[0]: grid for grid in tables_of(summary)}
     assert list(found) == ["what the host did", "line", "module", "operator", "Python function", "what for", "call"]
     did = found["what the host did"]
     assert did.title == "Host time of 2 steps"
@@ -94,7 +94,7 @@ def test_python_is_shown_where_it_is_all_there_is() -> None:
     figures = dict(key_figures(summary))
     assert list(figures) == ["wall time", "Python calls"]
     assert figures["Python calls"] == "7"
-    assert [grid.headings[0] for grid in grids(summary)] == ["what the host did", "Python function"]
+    assert [grid.headings[0] for grid in tables_of(summary)] == ["what the host did", "Python function"]
 
 
 @pytest.mark.slow
@@ -102,7 +102,7 @@ def test_a_run_with_a_device_is_summed_by_its_device() -> None:
     summary = summarise(factories.profile(30), factories.info())
     assert not summary.host.alone
     assert "operators" not in dict(key_figures(summary))
-    assert "operator" not in [grid.headings[0] for grid in grids(summary)]
+    assert "operator" not in [grid.headings[0] for grid in tables_of(summary)]
 
 
 @pytest.mark.slow
@@ -112,4 +112,4 @@ def test_real_runs_without_a_device_have_no_dash(samples: Path, folder: str) -> 
     figures = dict(key_figures(summary))
     assert int(figures["operators"].replace(",", "")) > 0
     assert "\N{EN DASH}" not in figures.values()
-    assert grids(summary)
+    assert tables_of(summary)

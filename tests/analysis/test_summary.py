@@ -11,7 +11,7 @@ from npuprof import tables
 from npuprof.analysis.step_windows import run_window
 from npuprof.analysis.summary import bound_by, summarise
 from npuprof.arrays import Int64
-from npuprof.exports.text import grids
+from npuprof.report.facts import tables_of
 from npuprof.tables.info import Info
 from tests import factories
 
@@ -132,7 +132,7 @@ def test_each_kind_of_metrics_says_what_bounds_a_kernel(counters: dict[str, floa
 @pytest.mark.parametrize(("name", "first"), [("ArithmeticUtilization", "mac fp16 "), ("Memory", "l1 read ")])
 def test_metrics_that_a_real_run_was_recorded_with_are_shown(name: str, first: str, samples: Path) -> None:
     run = npuprof.load(samples / "msprof" / "aic_metrics" / f"PROF_{name}")
-    (longest,) = [grid for grid in grids(run.summary) if "longest" in grid.title]
+    (longest,) = [grid for grid in tables_of(run.summary) if "longest" in grid.title]
     assert longest.headings[3] == "counters"
     assert any(row[3].startswith(first) for row in longest.rows)
 
@@ -144,7 +144,7 @@ def test_what_bounds_a_kernel_is_its_busiest_pipe() -> None:
     run = factories.all_tables(kernels=kernels)
 
     assert summarise(run, Info()).longest_kernels["bound"].tolist() == ["", "mte2 50 %"]
-    (longest,) = [grid for grid in grids(summarise(run, Info())) if "longest" in grid.title]
+    (longest,) = [grid for grid in tables_of(summarise(run, Info())) if "longest" in grid.title]
     assert longest.headings[3] == "busiest pipe"
     assert [row[3] for row in longest.rows] == ["–", "mte2 50 %"]
 

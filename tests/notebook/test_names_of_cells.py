@@ -15,7 +15,6 @@ import npuprof
 from npuprof import simulator
 from npuprof.exports import speedscope
 from npuprof.exports.stacks import folded_stacks
-from npuprof.exports.text import summary_text
 from npuprof.flame.tree import merged_calls
 from npuprof.profiles.profile import Profile
 from npuprof.tables.info import common_cells
@@ -55,7 +54,7 @@ def test_no_text_has_the_name_that_tables_keep(run: Profile) -> None:
     files = {frame.get("file", "") for frame in json.loads(out.getvalue())["shared"]["frames"]}
     assert "In [2]" in files
     shown = [*names, *python, *folded_stacks(run.tables), *folded_stacks(run.tables, "device"), *files]
-    shown.append(summary_text(run.summary, run.info, run.notes, run.advice()))
+    shown.append(str(run))
     assert not [text for text in shown if "<cell" in text]
 
 

@@ -51,13 +51,13 @@ def shown(run: Profile, **how: Any) -> list[Bundle]:
 
 
 @pytest.mark.slow
-def test_it_is_a_summary_and_the_explorer_with_pictures_and_texts(run: Profile) -> None:
+def test_top_and_folds_are_outputs(run: Profile) -> None:
     summary, explorer = shown(run)
     assert set(summary) == set(explorer) == {"text/plain", "text/html"}
-    assert "SIMULATED" in summary["text/plain"]
+    assert "simulated NPU" in summary["text/plain"]
     assert "timeline" in explorer["text/plain"]
     assert "flame graph" in explorer["text/plain"]
-    assert explorer["text/html"].count('<img alt="') == 2
+    assert "<script" not in summary["text/html"]
     saved = Saved(data_of(explorer["text/html"]))
     assert saved.table("kernels")["count"] == 50
     assert [one["title"] for one in saved.header["findings"]] == [one.title for one in run.advice().fired]
@@ -96,9 +96,9 @@ def test_it_is_plain_json_without_an_address_of_another_host(run: Profile) -> No
 def test_names_are_shown_as_text() -> None:
     evil = "<script>alert(1)</script>"
     tables = factories.profile(20, kernel_names=[f"{evil}{number}" for number in range(5)])
-    summary = shown(Profile(Decoded(tables, factories.info(), Notes())))[0]
-    assert evil not in summary["text/html"]
-    assert evil in summary["text/plain"]
+    top, folds = shown(Profile(Decoded(tables, factories.info(), Notes())))
+    assert evil not in top["text/html"] + folds["text/html"]
+    assert evil in folds["text/plain"]
 
 
 @pytest.mark.slow
@@ -116,12 +116,11 @@ def test_a_large_run_stays_below_a_megabyte() -> None:
     assert len(json.dumps(bundles)) < 1_000_000
     whole = Saved(data_of(bundles[1]["text/html"])).header
     assert whole["merged"] == 0
-    part = shown(run, saved_bytes=400_000)
-    assert len(json.dumps(part)) < 400_000
+    part = shown(run, saved_bytes=450_000)
+    assert len(json.dumps(part)) < 450_000
     assert 0 < Saved(data_of(part[1]["text/html"])).header["merged"] < whole["slices"]
     pictures = shown(run, saved_bytes=0)
     assert "<script" not in pictures[1]["text/html"]
-    assert pictures[1]["text/html"].count("<img") == 2
 
 
 def fail(*arguments: object, **options: object) -> None:
@@ -178,8 +177,8 @@ def test_an_interrupt_at_any_line_of_the_end_and_the_report_is_one_line_that_say
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Profile
 ) -> None:
     monkeypatch.setattr("npuprof.loading.load", lambda path: run)
-    monkeypatch.setattr("npuprof.exports.text.summary_text", lambda *facts: "summary")
-    monkeypatch.setattr("npuprof.exports.html.report_html", lambda *facts: "summary")
+    monkeypatch.setattr("npuprof.report.text.report_text", lambda *facts: "summary")
+    monkeypatch.setattr("npuprof.report.html.report_html", lambda *facts: "summary")
     monkeypatch.setattr("npuprof.exports.explorer.saved_explorer", fail)
     monkeypatch.setattr(report, "display", lambda bundle, raw: None)
     for facts in ("describe", "versions"):

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 import npuprof
-from npuprof.exports.html import report_html
 from npuprof.options import Options
 from npuprof.profiles.profile import Profile
 from npuprof.recordings import unwritten
@@ -55,7 +54,7 @@ class _Run:
 
 
 def _is_told_below_the_title(run: Profile, number: int, place: Path) -> bool:
-    shown = report_html(run.summary, run.info, run.notes, run.advice())
+    shown = run._repr_html_()
     above = shown[: shown.index("Notes (")]
     return os.strerror(number) in above and str(place) in above
 

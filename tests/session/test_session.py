@@ -21,9 +21,9 @@ import npuprof
 from npuprof.collectors import registry
 from npuprof.collectors.python_stacks import PythonStacks
 from npuprof.errors import CollectorError, OptionsError, SessionBusyError, SessionError
-from npuprof.exports.text import origin
 from npuprof.options import Options
 from npuprof.recordings.recording import Recording
+from npuprof.report.facts import origin
 from npuprof.session import active as running
 from npuprof.session.session import Session
 from tests.conftest import FakeClock

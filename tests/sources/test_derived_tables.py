@@ -11,7 +11,7 @@ import pytest
 from npuprof import tables
 from npuprof.analysis.accounting import account
 from npuprof.analysis.summary import summarise
-from npuprof.exports.text import key_figures
+from npuprof.report.facts import key_figures
 from npuprof.sources.base import Decoded
 from npuprof.sources.derived_tables import compare, complete, devices_of
 from npuprof.tables.info import Info

@@ -12,8 +12,8 @@ from typing import Literal
 
 import npuprof
 from npuprof.errors import NpuprofError
-from npuprof.exports.text import clock_lines
 from npuprof.profiles.profile import Profile
+from npuprof.report.facts import clock_lines
 from tests.campaign.damage.concerns import concerning
 from tests.campaign.damage.figures import Figure, difference, figures
 from tests.campaign.damage.invariants import contradictions

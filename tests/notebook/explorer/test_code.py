@@ -12,8 +12,8 @@ from npuprof.notebook.explorer.tabs import explorer_of
 from npuprof.profiles.profile import Profile
 from tests import factories
 from tests.exports.test_code import profile, recorded
-from tests.exports.test_html import HOSTILE
 from tests.notebook.explorer.test_explorer import _all, _texts, _view
+from tests.report.elements import HOSTILE
 
 
 def _opened(run: Profile) -> Explorer:

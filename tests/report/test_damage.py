@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from shutil import copytree
 
 import pytest
 
 import npuprof
-from npuprof.exports.damage import damage_lines, damaged_tables, headline_mark, marked
-from npuprof.exports.html import report_html
-from npuprof.exports.text import summary_text
 from npuprof.profiles.profile import Profile
+from npuprof.report.damage import damage_lines, damaged_tables, headline_mark, marked
 from npuprof.sources.base import Decoded
 from npuprof.tables.info import Info
 from npuprof.tables.notes import ANY, Notes
@@ -65,7 +64,7 @@ def test_a_loss_that_names_no_table_may_be_of_any_and_those_with_figures_come_fi
     assert marked([("kernels", "–")], {"kernels"}) == [("kernels", "–")]  # nothing to mark
 
 
-def test_the_report_says_it_below_the_title_in_red() -> None:
+def test_report_says_it_on_top() -> None:
     run = Profile(Decoded(factories.profile(4), Info(name="cut"), _notes()))
     assert "incomplete" not in _text(run).lower()
     notes = _notes()
@@ -74,14 +73,22 @@ def test_the_report_says_it_below_the_title_in_red() -> None:
     lines = _text(run).splitlines()
     told = next(at for at, line in enumerate(lines) if line.startswith("Incomplete: kernel_details.csv: a row is cut"))
     assert told <= 3
-    assert any(line.startswith("kernels:") and line.endswith("incomplete") for line in lines)
-    html = report_html(run.summary, run.info, run.notes, run.advice())
+    assert any(line.endswith("a step (incomplete)") or "(incomplete)" in line for line in lines)
+    html = run._repr_html_()
     said = html.index("Incomplete: kernel_details.csv")
-    assert 'role="alert" style="border-left:3px solid #ff4838' in html[said - 200 : said]
+    assert 'class="npuprof-warning"' in html[said - 60 : said]
+    assert said < html.index("a step (incomplete)")
 
 
 def _text(run: Profile) -> str:
-    return summary_text(run.summary, run.info, run.notes, run.advice())
+    return str(run)
+
+
+def _figure(run: Profile, name: str) -> str:
+    """Return a figure of the report by its name."""
+    text = re.sub(r"<[^>]*>", "\n", run._repr_html_())
+    words = [line.strip() for line in text.splitlines() if line.strip()]
+    return words[words.index(name) + 1]
 
 
 @pytest.mark.slow
@@ -100,7 +107,7 @@ def test_a_real_result_whose_file_is_cut_says_what_is_missing(
     assert table in damaged_tables(run.notes)
     assert ("memory" in damaged_tables(run.notes)) == name.endswith(".json")
     assert any(line.startswith("Incomplete: ") for line in _text(run).splitlines()[:6])
-    assert any(line.startswith("kernels:") and line.endswith("incomplete") for line in _text(run).splitlines())
+    assert "incomplete" in _figure(run, "kernels")
 
 
 @pytest.mark.slow
@@ -115,7 +122,7 @@ def test_a_real_recording_without_slices_says_what_is_missing(samples: Path, tmp
     assert not {"tasks", "kernels"} & damaged_tables(run.notes)
     lines = _text(run).splitlines()
     assert any(line.startswith("Incomplete: ") for line in lines[:9])
-    assert any(line.startswith("CANN calls:") and line.endswith("incomplete") for line in lines)
-    assert not any(line.startswith("kernels:") and line.endswith("incomplete") for line in lines)
+    assert "incomplete" in _figure(run, "CANN calls")
+    assert "incomplete" not in _figure(run, "kernels")
     (copied / "device_0/data/stars_soc.data.0.slice_1").unlink()
     assert {"tasks", "kernels"} <= damaged_tables(npuprof.load_set(copied).at(0).notes)
