@@ -27,7 +27,7 @@ from npuprof.tables.info import Info
 from tests import factories
 from tests.advice.test_collected_as_told import asked_for, beginnings
 from tests.analysis.test_launches import training
-from tests.exports.test_code import profile as run_of
+from tests.report.test_code import profile as run_of
 from tests.sources.test_followed import _texts
 
 _PACKAGE = Path(npuprof.__file__).parent
