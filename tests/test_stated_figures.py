@@ -32,7 +32,7 @@ from npuprof.analysis import (
     rank_waits,
 )
 from npuprof.difference import tree
-from npuprof.exports import code, explorer
+from npuprof.exports import explorer
 from npuprof.figures import drawing
 from npuprof.files import cache
 from npuprof.lines import cell_stamps, recorder, source_texts
@@ -41,6 +41,7 @@ from npuprof.notebook import report
 from npuprof.ranks import scan
 from npuprof.recordings import journal
 from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
+from npuprof.report import code
 from npuprof.session import engines, reruns
 from npuprof.simulator import jobs
 from npuprof.simulator.jobs import text

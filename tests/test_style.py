@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -59,39 +58,3 @@ def test_no_function_is_written_twice() -> None:
         if body and (body[-1].end_lineno or 0) - body[0].lineno >= _MOST_LINES_ALIKE:
             bodies.setdefault(ast.dump(ast.Module(body, [])), []).append(name)
     assert [names for names in bodies.values() if len(names) > 1] == [], "keep one of each, where all can import it"
-
-
-def test_docstrings_of_functions_begin_with_a_verb_of_the_field() -> None:
-    wrong = []
-    for name, node in _functions():
-        is_attribute = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
-        first = (ast.get_docstring(node) or "Return").split()[0].strip(".,:")
-        if first in _DIALECT or (first in _NOUNS and not is_attribute):
-            wrong.append(f"{name}: {first}")
-    assert wrong == [], (
-        "begin these docstrings with a verb, such as Return, Read, Draw or Check; attributes with a noun"
-    )
-
-
-def test_names_are_nouns_of_the_field() -> None:
-    wrong = set()
-    for path, tree in _trees().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                name = node.id
-            elif isinstance(node, ast.arg):
-                name = node.arg
-            elif isinstance(node, ast.ClassDef | _Function):
-                name = node.name
-            else:
-                continue
-            if name.strip("_").lower() in _NO_NAMES:
-                wrong.add(f"{path}: {name}")
-    assert wrong == set(), "these names say nothing: call it what it holds"
-
-
-def test_one_function_makes_plurals() -> None:
-    by_hand = re.compile(r"""["']e?s["'] (?:\* \(|if )|else ["']s["']""")
-    found_in = {path for path, text in _modules().items() if by_hand.search(text) and not path.startswith("simulator/")}
-    # no number is before "rank 3" and "ranks 3, 4"
-    assert found_in == {"advice/wording.py"}, "`counted` of quantities.py makes plurals"

@@ -14,7 +14,6 @@ import numpy as np
 
 from npuprof.figures.colours import ACTIVITIES, FASTER, PARTS, SLOWER, ink
 from npuprof.report.model import Lane, Look, Part, Segment, Steps
-from npuprof.words.quantities import share
 
 LOOKS: Mapping[Look, str] = {
     **ACTIVITIES,
@@ -47,9 +46,7 @@ def parts_svg(parts: Sequence[Part]) -> str:
     """Return parts of a whole as one bar."""
     whole, at, drawn = max(sum(part.time_ns for part in parts), 1), 0, []
     for part in parts:
-        drawn.append(
-            _rectangle(at / whole, (at + part.time_ns) / whole, BAR_PX, LOOKS[part.look], share(part.time_ns, whole))
-        )
+        drawn.append(_rectangle(at / whole, (at + part.time_ns) / whole, BAR_PX, LOOKS[part.look]))
         at += part.time_ns
     return _document(BAR_PX, drawn)
 
@@ -57,14 +54,14 @@ def parts_svg(parts: Sequence[Part]) -> str:
 def lane_svg(lane: Lane, length_ns: int) -> str:
     """Return the segments of a lane; labels stand where they fit a narrow window."""
     whole, drawn = max(length_ns, 1), []
-    for segment in _joined(lane.segments, whole):
+    for segment in _drawn(lane.segments, whole):
         begin, end = segment.start_ns / whole, segment.end_ns / whole
         colour = LOOKS[segment.look]
-        drawn.append(_rectangle(begin, end, LANE_PX, colour, segment.label))
+        drawn.append(_rectangle(begin, end, LANE_PX, colour))
         most = int(((end - begin) * _NARROW_PX - 8) / _CHARACTER_PX)
         text = segment.label if len(segment.label) <= most else segment.label.partition(" ")[0]
         if text and len(text) <= most:
-            drawn.append(f'<text x="{100 * begin:.3f}%" dx="5" y="13" fill="{ink(colour)}">{escape(text)}</text>')
+            drawn.append(f'<text x="{100 * begin:.2f}%" dx="5" y="13" fill="{ink(colour)}">{escape(text)}</text>')
     return _document(LANE_PX, drawn)
 
 
@@ -84,7 +81,7 @@ def steps_svg(steps: Steps) -> tuple[str, int]:
     return _document(STEPS_PX, drawn, str(width)), width
 
 
-def _joined(segments: Sequence[Segment], whole: int) -> list[Segment]:
+def _drawn(segments: Sequence[Segment], whole: int) -> list[Segment]:
     """Join short neighbours of one look, so that a lane has as many pieces as can be seen."""
     joined: list[Segment] = []
     for segment in segments:
@@ -100,10 +97,9 @@ def _joined(segments: Sequence[Segment], whole: int) -> list[Segment]:
     return joined
 
 
-def _rectangle(begin: float, end: float, height: int, colour: str, title: str) -> str:
-    named = f"<title>{escape(title)}</title>" if title else ""
+def _rectangle(begin: float, end: float, height: int, colour: str) -> str:
     width = max(100 * (end - begin), 0.05)
-    return f'<rect x="{100 * begin:.3f}%" width="{width:.3f}%" height="{height}" fill="{colour}">{named}</rect>'
+    return f'<rect x="{100 * begin:.2f}%" width="{width:.2f}%" height="{height}" fill="{colour}"/>'
 
 
 def _document(height: int, drawn: Sequence[str], width: str = "100%") -> str:

@@ -204,7 +204,7 @@ def _steps_text(advice: Advice) -> str:
     if (steps["basis"] == "run").all():
         return "no steps"
     devices = max(len(steps[["rank", "device_id"]].drop_duplicates()), 1)
-    used, every = len(facts.counted) // devices, len(steps) // devices
+    used, every = facts.basis.count, len(steps) // devices
     number = counted(every, "step") if used == every else f"{used:,} of {counted(every, 'step')}"
     marks = facts.tables["steps"]
     kinds = marks["kind"][of_counted_kind(marks)].dropna().unique().tolist() if "kind" in marks else []
@@ -219,9 +219,9 @@ def headline_of(advice: Advice) -> str:
 
 def _aside(advice: Advice) -> tuple[str, str]:
     facts = advice.facts
-    if advice.usual_ns and abs(advice.step_ns - advice.usual_ns) > 0.01 * advice.step_ns:
+    if facts.basis.outliers:
         return f"usually {duration(advice.usual_ns)}", "the mean of the steps that are no outliers"
-    times = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.usual_steps]
+    times = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.basis.usual_rows]
     if len(times) < 3:
         return "", ""
     spread = round(_SIGMA * float(np.median(np.abs(times - np.median(times)))))
@@ -231,12 +231,12 @@ def _aside(advice: Advice) -> tuple[str, str]:
 def _steps(advice: Advice) -> Steps | None:
     facts = advice.facts
     steps = facts.accounting.steps
-    if (steps["basis"] == "run").all() or len(facts.counted) < 2:
+    if (steps["basis"] == "run").all() or len(facts.basis.rows) < 2:
         return None
-    first = steps["device_id"].iloc[facts.counted[0]]
-    rows = [row for row in facts.counted.tolist() if steps["device_id"].iloc[row] == first or pd.isna(first)]
-    usual = set(facts.usual_steps.tolist())
-    return Steps(steps["duration_ns"].iloc[rows].tolist(), [row not in usual for row in rows])
+    basis = facts.basis
+    devices = steps["device_id"].iloc[basis.rows].fillna(-1).to_numpy(np.int64)
+    of_first = devices == devices[0]
+    return Steps(basis.duration_ns[of_first].tolist(), basis.outlier[of_first].tolist())
 
 
 def bar_parts(advice: Advice) -> list[Part]:
@@ -315,16 +315,15 @@ def _strips(advice: Advice, lines: UserCode | None) -> list[Strip]:
     if facts.accounting.of_host and advice.step_ns < _LEAST_HOST_NS:
         return []
     lines_of = _no_lines if lines is None else lines.lines_of
-    usual = facts.usual_steps
-    chosen = usual if len(usual) else facts.counted
+    basis = facts.basis
+    chosen = basis.usual_rows if len(basis.usual_rows) else basis.rows
     if not len(chosen):
         return []
     times = steps["duration_ns"].to_numpy(np.int64)
-    typical = int(chosen[np.argmin(np.abs(times[chosen] - int(times[chosen].mean())))])
+    typical = int(chosen[np.argmin(np.abs(times[chosen] - basis.usual_ns))])
     strips = [strip_of(facts, _same_step(steps, typical), "", lines_of)]
-    outliers = np.setdiff1d(facts.counted, usual)
-    if len(outliers) and advice.step_ns > 2 * advice.usual_ns:
-        longest = int(outliers[np.argmax(times[outliers])])
+    if basis.outliers and basis.excess_ns > basis.usual_ns:
+        longest = int(basis.outlier_rows[np.argmax(times[basis.outlier_rows])])
         number = steps["step"].iloc[longest]
         strips[0] = strips[0] and strip_of(facts, _same_step(steps, typical), "a usual step", lines_of)
         strips.append(strip_of(facts, _same_step(steps, longest), f"step {number}, an outlier", lines_of))

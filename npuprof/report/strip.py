@@ -19,7 +19,8 @@ from npuprof.report.model import Lane, Look, Segment, Strip
 from npuprof.words.quantities import printable
 
 MOST_LANES = 8
-_MOST_SEGMENTS = 2_000  # of a lane; a longer window shows the longest
+_MOST_SEGMENTS = 1_000  # of a lane; beyond that, what cannot be seen is summed in bins
+_BINS = 420
 _LONGEST = 60
 _WAITING = re.compile(r"Synchronize|[Ww]ait")
 _NAME = re.compile(r"([A-Za-z_][\w.]*)\s*\(")
@@ -80,26 +81,39 @@ def strip_of(facts: Facts, rows: Sequence[int], title: str, lines_of: Callable[[
         several = len(rows) > 1
         for row in rows[:MOST_LANES]:
             device = facts.accounting.steps["device_id"].iloc[row]
-            lanes.append(Lane(f"{name} {device}" if several else name, _device(facts, row, begin)))
+            lanes.append(Lane(f"{name} {device}" if several else name, _device(facts, row, begin, end - begin)))
     return Strip(title, end - begin, lanes) if any(lane.segments for lane in lanes) else None
 
 
-def _device(facts: Facts, row: int, begin: int) -> list[Segment]:
+def _device(facts: Facts, row: int, begin: int, length: int) -> list[Segment]:
     """Return the work of a device in a step; what it is idle for is left blank."""
     intervals = facts.accounting.intervals
     chosen = intervals[(intervals["row"] == row).to_numpy(bool)]
     chosen = chosen[~chosen["part"].isin([*IDLE, BETWEEN_STEPS, HOST]).to_numpy(bool)]
-    chosen = _longest(chosen).sort_values("start_ns", kind="stable")
+    chosen = chosen.sort_values("start_ns", kind="stable")
     starts = chosen["start_ns"].to_numpy(np.int64) - begin
-    ends = starts + chosen["duration_ns"].to_numpy(np.int64)
+    return segments_of(starts, starts + chosen["duration_ns"].to_numpy(np.int64), chosen["part"].astype(str), length)
+
+
+def segments_of(starts: Int64, ends: Int64, looks: pd.Series[str], length: int) -> list[Segment]:
+    """Return disjoint, ordered intervals as segments; of very many, each bin of the lane has the look of most of it."""
+    if len(starts) <= _MOST_SEGMENTS:
+        return [Segment(*piece) for piece in zip(starts.tolist(), ends.tolist(), looks, strict=True)]
+    codes, names = pd.factorize(looks)
+    edges = np.linspace(0, length, _BINS + 1).astype(np.int64)
+    covered = np.zeros((len(names) + 1, _BINS), np.int64)
+    for code in range(len(names)):
+        of_look = codes == code
+        covered[code] = within((starts[of_look], ends[of_look]), edges[:-1], edges[1:])
+    covered[-1] = np.diff(edges) - covered.sum(axis=0)  # nothing
+    most = covered.argmax(axis=0)
+    firsts = np.flatnonzero(np.append(True, most[1:] != most[:-1]))
+    lasts = np.append(firsts[1:], _BINS)
     return [
-        Segment(start, end, str(part))
-        for start, end, part in zip(starts.tolist(), ends.tolist(), chosen["part"].astype(str), strict=True)
+        Segment(int(edges[first]), int(edges[last]), str(names[most[first]]))
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
+        if most[first] < len(names)
     ]
-
-
-def _longest(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows if len(rows) <= _MOST_SEGMENTS else rows.nlargest(_MOST_SEGMENTS, "duration_ns")
 
 
 def _host(facts: Facts, begin: int, end: int, lines_of: Callable[[str], Sequence[str]]) -> Lane | None:

@@ -11,9 +11,9 @@ from npuprof.notebook.explorer.explorer import Explorer
 from npuprof.notebook.explorer.tabs import explorer_of
 from npuprof.profiles.profile import Profile
 from tests import factories
-from tests.report.test_code import profile, recorded
 from tests.notebook.explorer.test_explorer import _all, _texts, _view
 from tests.report.elements import HOSTILE
+from tests.report.test_code import profile, recorded
 
 
 def _opened(run: Profile) -> Explorer:
