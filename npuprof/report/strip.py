@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
 from npuprof.analysis.host_accounting import HOST
 from npuprof.analysis.intervals import union, within
 from npuprof.arrays import Int64
-from npuprof.report.model import Lane, Look, Segment, Strip
+from npuprof.report.model import Lane, Segment, Strip
 from npuprof.words.quantities import printable
 
 MOST_LANES = 8
@@ -95,8 +96,8 @@ def _device(facts: Facts, row: int, begin: int, length: int) -> list[Segment]:
     return segments_of(starts, starts + chosen["duration_ns"].to_numpy(np.int64), chosen["part"].astype(str), length)
 
 
-def segments_of(starts: Int64, ends: Int64, looks: pd.Series[str], length: int) -> list[Segment]:
-    """Return disjoint, ordered intervals as segments; of very many, each bin of the lane has the look of most of it."""
+def segments_of(starts: Int64, ends: Int64, looks: pd.Series[Any], length: int) -> list[Segment]:
+    """Return disjoint, ordered intervals as segments; of very many, each bin of the lane has one look."""
     if len(starts) <= _MOST_SEGMENTS:
         return [Segment(*piece) for piece in zip(starts.tolist(), ends.tolist(), looks, strict=True)]
     codes, names = pd.factorize(looks)
@@ -106,7 +107,12 @@ def segments_of(starts: Int64, ends: Int64, looks: pd.Series[str], length: int) 
         of_look = codes == code
         covered[code] = within((starts[of_look], ends[of_look]), edges[:-1], edges[1:])
     covered[-1] = np.diff(edges) - covered.sum(axis=0)  # nothing
-    most = covered.argmax(axis=0)
+    # What a bin does not show is carried on to the next one, so that shares of the lane are right.
+    owed, most = np.zeros(len(names) + 1), np.zeros(_BINS, np.int64)
+    for at in range(_BINS):
+        owed += covered[:, at]
+        most[at] = owed.argmax()
+        owed[most[at]] -= edges[at + 1] - edges[at]
     firsts = np.flatnonzero(np.append(True, most[1:] != most[:-1]))
     lasts = np.append(firsts[1:], _BINS)
     return [
@@ -118,62 +124,69 @@ def segments_of(starts: Int64, ends: Int64, looks: pd.Series[str], length: int) 
 
 def _host(facts: Facts, begin: int, end: int, lines_of: Callable[[str], Sequence[str]]) -> Lane | None:
     """Return the statements of the user in a window, or else the outermost operators of the busiest thread."""
-    statements = _within(facts.tables["statements"], begin, end)
-    if len(statements):
-        waits = _waiting(facts, statements)
-        idle = _idle_in(facts, statements)
-        segments = []
-        columns = (statements[name].tolist() for name in ("start_ns", "duration_ns", "file", "line"))
-        for start, length, file, line, waited, idle_ns in zip(*columns, waits, idle, strict=True):
-            of_file = lines_of(str(file))
-            text = of_file[line - 1] if 0 < line <= len(of_file) else ""
-            name = called_name(text)
-            label = f"{line} {name}" if name else str(line)
-            look: Look = "wait_line" if waited else "idle_line" if idle_ns > _MOSTLY * length else "line"
-            segments.append(
-                Segment(max(start, begin) - begin, min(start + length, end) - begin, look, printable(label, _LONGEST))
-            )
-        return Lane("host", segments)
+    rows = _within(facts.tables["statements"], begin, end)
+    if not len(rows):
+        return _operators(facts, begin, end)
+    lengths = rows["duration_ns"].to_numpy(np.int64)
+    waits = _waiting(facts, rows) > _MOSTLY * lengths
+    idle = _idle_in(facts, rows) > _MOSTLY * lengths
+    looks = pd.Series(np.select([waits, idle], ["wait_line", "idle_line"], "line"), dtype="string")
+    starts, ends = _clipped(rows, begin, end)
+    if len(rows) > _MOST_SEGMENTS:
+        return Lane("host", segments_of(starts, ends, looks, end - begin))
+    labels = {}
+    for file, line in rows[["file", "line"]].drop_duplicates().itertuples(index=False):
+        texts = lines_of(str(file))
+        name = called_name(texts[line - 1]) if 0 < line <= len(texts) else ""
+        labels[(file, line)] = printable(f"{line} {name}".strip(), _LONGEST)
+    places = zip(rows["file"], rows["line"], strict=True)
+    pieces = zip(starts.tolist(), ends.tolist(), looks.tolist(), map(labels.__getitem__, places), strict=True)
+    return Lane("host", [Segment(*piece) for piece in pieces])
+
+
+def _operators(facts: Facts, begin: int, end: int) -> Lane | None:
     operators = _within(facts.tables["operators"], begin, end)
     operators = operators[(operators["kind"] == "op").to_numpy(bool)]
     if not len(operators):
         return None
     thread = operators.groupby("thread_id")["duration_ns"].sum().idxmax()
-    operators = operators[(operators["thread_id"] == thread).to_numpy(bool)].sort_values("start_ns", kind="stable")
+    operators = operators[(operators["thread_id"] == thread).to_numpy(bool)]
     ends = (operators["start_ns"] + operators["duration_ns"]).to_numpy(np.int64)
-    is_outer = ends > np.append(-1, np.maximum.accumulate(ends)[:-1])
-    operators = operators[is_outer]
-    return Lane(
-        "host",
-        [
-            Segment(max(start, begin) - begin, min(start + length, end) - begin, "line", printable(str(name), _LONGEST))
-            for start, length, name in zip(
-                operators["start_ns"].tolist(), operators["duration_ns"].tolist(), operators["name"], strict=True
-            )
-        ],
-    )
+    operators = operators[ends > np.append(-1, np.maximum.accumulate(ends)[:-1])]
+    starts, ends = _clipped(operators, begin, end)
+    if len(operators) > _MOST_SEGMENTS:
+        return Lane("host", segments_of(starts, ends, pd.Series(["line"] * len(operators)), end - begin))
+    names = [printable(str(name), _LONGEST) for name in operators["name"]]
+    pieces = zip(starts.tolist(), ends.tolist(), names, strict=True)
+    return Lane("host", [Segment(start, stop, "line", name) for start, stop, name in pieces])
+
+
+def _clipped(rows: pd.DataFrame, begin: int, end: int) -> tuple[Int64, Int64]:
+    """Return starts and ends of rows within a window, from its start."""
+    starts, lengths = (rows[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+    return np.maximum(starts, begin) - begin, np.minimum(starts + lengths, end) - begin
 
 
 def _within(rows: pd.DataFrame, begin: int, end: int) -> pd.DataFrame:
+    """Return the rows that overlap a window, in order."""
     starts = rows["start_ns"].to_numpy(np.int64)
     chosen = rows[(starts < end) & (starts + rows["duration_ns"].to_numpy(np.int64) > begin)]
-    return _longest(chosen).sort_values("start_ns", kind="stable")
+    return chosen.sort_values(["start_ns", "duration_ns"], ascending=[True, False], kind="stable")
 
 
-def _waiting(facts: Facts, statements: pd.DataFrame) -> list[bool]:
-    """Return which statements spend most of their time in a call that waits for the device."""
+def _waiting(facts: Facts, statements: pd.DataFrame) -> Int64:
+    """Return for how long each statement is in a call that waits for the device."""
     api = facts.tables["api"]
     waits = api[schema.matching(api["name"], lambda name: bool(_WAITING.search(name)))]
-    covered = _covered(statements, waits["start_ns"].to_numpy(np.int64), waits["duration_ns"].to_numpy(np.int64))
-    return (covered > _MOSTLY * statements["duration_ns"].to_numpy(np.int64)).tolist()
+    return _covered(statements, waits["start_ns"].to_numpy(np.int64), waits["duration_ns"].to_numpy(np.int64))
 
 
-def _idle_in(facts: Facts, statements: pd.DataFrame) -> list[int]:
+def _idle_in(facts: Facts, statements: pd.DataFrame) -> Int64:
     """Return for how long a device is idle while each statement runs."""
     rows = facts.accounting.intervals
     is_idle = rows["part"].isin([*IDLE, BETWEEN_STEPS]).to_numpy(bool) & rows["start_ns"].notna().to_numpy(bool)
     starts, lengths = (rows[name][is_idle].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
-    return _covered(statements, starts, lengths).tolist()
+    return _covered(statements, starts, lengths)
 
 
 def _covered(statements: pd.DataFrame, starts: Int64, lengths: Int64) -> Int64:
