@@ -37,7 +37,7 @@ def test_the_demo_runs_the_quickstart_which_finds_its_faults_and_writes_one_page
 ) -> None:
     assert cli.main(["demo", "--output", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
-    assert "SIMULATED NPU" in printed
+    assert "simulated NPU" in printed
     assert "MatMulV3" in printed
     assert str(tmp_path / "report.html") in printed
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -84,8 +84,8 @@ def _check_faults(cells: Mapping[str, Any]) -> None:
 def test_the_committed_quickstart_shows_its_report_without_a_kernel() -> None:
     cells = {cell.id: cell for cell in _code_cells(notebook_path())}
     for name in ("train", "mended"):
-        assert "SIMULATED NPU" in _shown(cells[name], "text/plain")
-        assert "SIMULATED NPU" in _shown(cells[name], "text/html")
+        assert "simulated NPU" in _shown(cells[name], "text/plain")
+        assert "simulated NPU" in _shown(cells[name], "text/html")
         assert "of emulation left out" in _shown(cells[name], "text/html")
         assert "npuprof-saved-data" in _shown(cells[name], "text/html")
     assert "a step, was" in _shown(cells["mended"], "text/plain")

@@ -111,7 +111,7 @@ def test_it_works_in_an_empty_environment(wheel: Path, tmp_path: Path, interpret
     _run(python, "-m", "pip", "check")
     here = tmp_path / "here"
     here.mkdir()
-    assert "SIMULATED NPU" in _run(python.with_name("npuprof"), "demo", folder=here)
+    assert "simulated NPU" in _run(python.with_name("npuprof"), "demo", folder=here)
     assert (here / "npuprof-demo" / "report.html").stat().st_size > 100_000
     assert "Next: " in _run(python.with_name("npuprof"), "doctor", folder=here)
     assert "a step" in _run(python, "-c", _SMOKE, folder=here)

@@ -209,7 +209,7 @@ def test_every_tab_opens(open_explorer: Open, tmp_path: Path) -> None:
     explorer = page.locator(".npuprof-explorer")
     titles = [text.strip() for text in explorer.get_by_role("tab").all_inner_texts()]
     for title, holds in {
-        "Overview": "text=SIMULATED NPU",
+        "Overview": "text=simulated NPU",
         "Flame graph": ".flamebox canvas",
         "Operators": "text=aten::linear",
         "Kernels": "text=MatMulV3_ND_FP16",

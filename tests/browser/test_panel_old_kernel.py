@@ -49,4 +49,4 @@ def test_the_panel_says_when_stop_acts(open_notebook: OpenNotebook, tmp_path: Pa
         output.get_by_text("KeyboardInterrupt").first.wait_for()
         panel.get_by_role("button", name="Stop", exact=True).click()
     runs.wait_for()
-    panel.get_by_text("SIMULATED NPU", exact=True).wait_for()
+    panel.get_by_text("simulated NPU", exact=True).wait_for()

@@ -124,7 +124,7 @@ def test_every_report_shows(
         assert page.locator(_LIVES).count() == 0
     page.screenshot(path=tmp_path / "reopened.png")
     text = page.inner_text(".jp-Notebook")
-    assert "SIMULATED NPU" in text
+    assert "simulated NPU" in text
     for name in _NAMES:
         assert name in text
     assert page.locator(".npuprof-report mjx-container").count() == 0
@@ -248,7 +248,7 @@ def _check_exported(page: Any, alive: int, tmp_path: Path) -> None:
     sizes = drawn.evaluate_all("all => all.map(i => [i.complete, i.naturalWidth, i.clientWidth])")
     assert all(complete and natural > 500 and shown > 500 for complete, natural, shown in sizes), sizes
     assert page.locator(".jp-RenderedHTMLCommon table").count() >= 2
-    assert "SIMULATED NPU" in page.inner_text("body")
+    assert "simulated NPU" in page.inner_text("body")
     assert page.locator("iframe").count() == 0
     broken = "() => [...document.images].filter(i => !i.naturalWidth).map(i => i.outerHTML.slice(0, 100))"
     assert page.evaluate(broken) == []

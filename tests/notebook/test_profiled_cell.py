@@ -166,7 +166,7 @@ def test_the_kernels_of_a_cell_on_the_simulated_npu_are_in_its_report(kernel: Ke
     executed = kernel.run("%%npuprof --name workload\nwith npuprof.range('forward'):\n    b = np.exp(a @ a)\nb.shape")
     assert executed.value == "(64, 64)"
     summary, explorer = executed.displays
-    assert "SIMULATED" in summary["text/plain"]
+    assert "simulated NPU" in summary["text/plain"]
     assert "MatMul" in summary["text/plain"]
     assert "MatMul" in explorer["text/plain"]
     assert any("MatMul" in text for text in Saved(data_of(explorer["text/html"])).header["texts"])

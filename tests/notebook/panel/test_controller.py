@@ -426,7 +426,7 @@ def test_a_save_that_fails_asks_again_with_the_typed_path(
     simulated.confirm(str(tmp_path / "report.html"))
     later.do()
     assert "report.html opens in any browser" in simulated.state().details
-    assert "SIMULATED NPU" in (tmp_path / "report.html").read_text()
+    assert "simulated NPU" in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.slow
