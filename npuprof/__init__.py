@@ -198,6 +198,10 @@ def _keep_keys() -> None:
             keep_keys()
 
 
+def _nothing_to_finish() -> None:
+    """Return at once: a notebook that imports on a thread puts another function in place of this one."""
+
+
 sys.modules[__name__].__class__ = _Package
 
 interactive.explorer = _imported_when_called("npuprof.notebook.views", "explore")
@@ -205,6 +209,7 @@ interactive.show_set = _imported_when_called("npuprof.notebook.report", "show_se
 interactive.show_comparison = _imported_when_called("npuprof.notebook.report", "show_comparison")
 interactive.cell_display = _imported_when_called("npuprof.notebook.progress", "cell_display")
 interactive.keep_keys = _keep_keys
+interactive.finish_imports = _nothing_to_finish
 
 if os.environ.get("NPUPROF_OPTIONS") or os.environ.get("MS_PROFILER_OPTIONS"):
     from npuprof.session import from_environment

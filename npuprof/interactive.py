@@ -27,5 +27,8 @@ show_comparison: Callable[[Any], None]
 keep_keys: Callable[[], None]
 """Keep keys that are pressed in npuprof's outputs from the notebook; no effect outside of a kernel."""
 
+finish_imports: Callable[[], None]
+"""Wait until what the notebook imports on a thread is imported."""
+
 show_set: Callable[[Any], None]
 """Show the overview of a :class:`npuprof.ProfileSet` below the running cell."""

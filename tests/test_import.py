@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -29,6 +30,20 @@ def test_loading_imports_no_processes() -> None:
     program = "import sys, npuprof.loading\nprint([name for name in ('loky', 'distributed') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_drawing_imports_no_readers() -> None:
+    drawing = ("timeline.figure", "timeline.svg", "flame.figure", "figures.memory", "exports.explorer", "exports.html")
+    views = ("profiles.profile", "notebook.explorer.timeline", "notebook.explorer.tabs")
+    program = (
+        f"import sys, importlib\nfor name in {(*drawing, *views)!r}: importlib.import_module('npuprof.' + name)\n"
+        "import npuprof.sources, pkgutil\n"
+        "readers = [found.name for found in pkgutil.iter_modules(npuprof.sources.__path__) if found.ispkg]\n"
+        "print([name for name in readers if f'npuprof.sources.{name}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert set(ast.literal_eval(done.stdout)) <= {"columns", "files"}  # what readers and drawing share
 
 
 @pytest.mark.parametrize("name", sorted(set(npuprof.__all__)))

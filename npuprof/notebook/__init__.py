@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from npuprof.shadowed import standard_library_first
 
@@ -12,17 +13,23 @@ if TYPE_CHECKING:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Add ``%%npuprof`` and ``%npuprof`` to a shell, once; in a kernel, import what a view needs."""
+    """Add ``%%npuprof`` and ``%npuprof`` to a shell, once; in a kernel, begin to import what a run and a view need."""
     with standard_library_first():
         from npuprof.notebook.magics import NpuprofMagics
-
-        if hasattr(shell, "kernel"):  # otherwise the first picture of an explorer would wait for the widgets' packages
-            from npuprof.notebook.explorer import tabs, timeline  # noqa: F401 - the import is the effect
-            from npuprof.notebook.keys import keep_keys
-
-            keep_keys()
     if NpuprofMagics.installed_in(shell) is None:
         NpuprofMagics(shell).install()
+    if hasattr(shell, "kernel"):  # otherwise the first picture of an explorer would wait for the widgets' packages
+        from npuprof.notebook import preloading
+
+        preloading.begin(partial(_keep_keys, shell.kernel))
+
+
+def _keep_keys(kernel: Any) -> None:
+    """Make the widget that keeps keys on the thread of the kernel; without its loop, the first report makes it."""
+    from npuprof.notebook.keys import keep_keys
+
+    if (loop := getattr(kernel, "io_loop", None)) is not None:
+        loop.add_callback(keep_keys)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:

@@ -1,11 +1,18 @@
-"""What ends and shows a run is imported before it begins: the profiled code may leave no memory, files or imports."""
+"""What ends and shows a run is imported before it begins: the profiled code may leave no memory, files or imports.
+
+A shell that loads the extension answers first: a thread imports meanwhile, and ends before a run begins.
+"""
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 
-from npuprof.shadowed import standard_library_first
+from npuprof import interactive
+from npuprof.shadowed import shadowing_files, standard_library_first
 
 _OF_A_RUN = ("npuprof.markers", "npuprof.session.session", "npuprof.lines.recorder", "numpy")
 _OF_A_REPORT = (
@@ -40,6 +47,9 @@ _OF_A_SET = (
     "npuprof.ranks.kept_overview",
     "npuprof.ranks.profile_set",
 )
+_OF_A_VIEW = ("npuprof.notebook.keys", "npuprof.notebook.explorer.tabs", "npuprof.notebook.explorer.timeline")
+
+_thread: threading.Thread | None = None
 
 
 def preload(*, report: bool, of_set: bool = False) -> None:
@@ -50,7 +60,40 @@ def preload(*, report: bool, of_set: bool = False) -> None:
     report, of_set
         Whether a report is shown, and whether it is that of a set of ranks.
     """
+    finish()
+    _import((*_OF_A_RUN, *(_OF_A_REPORT if report else ()), *(_OF_A_SET if report and of_set else ())))
+
+
+def begin(then: Callable[[], None]) -> None:
+    """Import what a run, its report and a view need on a thread, and call `then` when that is done."""
+    global _thread
+
+    def run() -> None:
+        _import((*_OF_A_RUN, *_OF_A_REPORT, *_OF_A_VIEW))
+        then()
+
+    if _thread is not None:
+        if not _thread.is_alive():
+            then()
+        return
+    if shadowing_files():  # on a thread, a module of the standard library would for a while be in place of such a file
+        run()
+        return
+    _thread = threading.Thread(target=run, name="npuprof imports")
+    _thread.start()
+    interactive.finish_imports = finish
+    if hasattr(os, "register_at_fork"):  # a child would wait forever for the locks of modules that the thread holds
+        os.register_at_fork(before=finish)
+
+
+def finish() -> None:
+    """Wait until the thread has imported everything."""
+    if _thread is not None and _thread is not threading.current_thread():
+        _thread.join()
+
+
+def _import(names: tuple[str, ...]) -> None:
     with standard_library_first():
-        for name in (*_OF_A_RUN, *(_OF_A_REPORT if report else ()), *(_OF_A_SET if report and of_set else ())):
+        for name in names:
             with suppress(Exception):
                 import_module(name)

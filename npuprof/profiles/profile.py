@@ -21,10 +21,8 @@ from npuprof.profiles.exports import Exports
 from npuprof.profiles.figures import ProfileFigures
 from npuprof.profiles.replay import ProfileReplay
 from npuprof.profiles.selection import ProfileSelection, SelectedRows, decoded_part
-from npuprof.sources import saved
 from npuprof.sources.base import Decoded
 from npuprof.sources.lazy_tables import LazyTables, completed
-from npuprof.sources.unread import UnreadRun
 from npuprof.tables.info import DeviceClock, Info
 from npuprof.tables.notes import Notes
 from npuprof.words.quantities import counted
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from npuprof.profiles.comparison import Comparison
     from npuprof.report.code import AnnotatedCode
     from npuprof.report.model import Report
+    from npuprof.sources.unread import UnreadRun
 
 _OF_RUN = ("info", "statistics")
 _ADVICE_BYTES, _ADVICE_BYTES_OF_KERNELS = 100, 400  # for each row, and more for a kernel: half was measured at the peak
@@ -489,6 +488,8 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         NpuprofError
             If the directory exists and is not empty.
         """
+        from npuprof.sources import saved
+
         directory = atomic.empty_directory(path)
         saved.write(directory, self._whole())
         return directory

@@ -18,6 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from npuprof import interactive
 from npuprof.collectors.base import Collector, clock_of
 from npuprof.collectors.registry import Choice, choose
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError, SessionError, describe_failure
@@ -192,6 +193,7 @@ class Session(EndedRuns, HasMetadata):
         CollectorError
             If the front end is absent or refuses; nothing is left running or on disk.
         """
+        interactive.finish_imports()
         begins = False
         try:
             with self._lock:

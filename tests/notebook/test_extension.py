@@ -28,6 +28,54 @@ def test_loading_prints_nothing_and_leaves_no_names(kernel: Kernel) -> None:
     assert kernel.evaluate(names) == before
 
 
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Kernel]:
+    """A kernel without the extension."""
+    with Kernel(tmp_path) as kernel:
+        yield kernel
+
+
+def test_loading_answers_before_it_imports(fresh: Kernel) -> None:
+    fresh.run(
+        "import threading, time\nbegan = time.thread_time(), time.process_time()\n"
+        "get_ipython().run_line_magic('load_ext', 'npuprof')\nreply = time.thread_time() - began[0]"
+    )
+    fresh.run("[thread.join() for thread in threading.enumerate() if thread.name == 'npuprof imports']")
+    fresh.run("whole = time.process_time() - began[1]")
+    reply, whole = (float(fresh.evaluate(name)) for name in ("reply", "whole"))
+    assert 0 < reply < whole / 4
+
+
+def test_imports_end_before_profiled_code(fresh: Kernel) -> None:
+    fresh.run("%load_ext npuprof")
+    executed = fresh.run(
+        "%%npuprof\nimport sys, threading\nnames = [thread.name for thread in threading.enumerate()]\n"
+        "imported = [name in sys.modules for name in ('pandas', 'plotly', 'ipywidgets', 'npuprof.timeline.svg')]"
+    )
+    assert executed.has_report
+    assert "npuprof imports" not in fresh.evaluate("names")
+    assert fresh.evaluate("all(imported)") == "True"
+
+
+def test_fork_waits_for_imports(fresh: Kernel) -> None:
+    fresh.run("%load_ext npuprof")
+    code = (
+        "import os\nchild = os.fork()\n"
+        "if child == 0:\n    import pandas, npuprof.loading\n    os._exit(7)\n"
+        "status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])"
+    )
+    assert fresh.run(code).status == "ok"
+    assert fresh.evaluate("status") == "7"
+
+
+def test_files_named_like_modules_stay_the_users(fresh: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "csv.py").write_text("mine = True\n", encoding="utf-8")
+    fresh.run("import sys\nsys.path.insert(0, '')\nsys.modules.pop('csv', None)")
+    fresh.run("%load_ext npuprof")
+    assert fresh.run("import csv\ncsv.mine").value == "True"
+    assert fresh.run("%%npuprof\n42").has_report
+
+
 def test_loading_twice_changes_nothing(kernel: Kernel) -> None:
     kernel.run("import npuprof\nnpuprof.load_ipython_extension(get_ipython())")
     kernel.run("%reload_ext npuprof")

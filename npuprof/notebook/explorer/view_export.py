@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 
 from npuprof.errors import OptionsError
-from npuprof.exports import chrome_trace
 from npuprof.exports.explorer import saved_explorer
 from npuprof.exports.fragments import text
 from npuprof.exports.html import page_of
-from npuprof.ranks.together import separated
 from npuprof.sources.slicing import within
 from npuprof.timeline.state import Timeline
 from npuprof.words.quantities import count
@@ -37,6 +35,9 @@ def trace(timeline: Timeline) -> str:
     OptionsError
         If the window has too many rows for a browser.
     """
+    from npuprof.exports import chrome_trace  # with the readers of what it writes, which drawing does not need
+    from npuprof.ranks.together import separated
+
     tables = within(timeline.tables, *timeline.window)
     rows = sum(len(tables[name]) for name in chrome_trace.TABLES)
     if rows > _MOST_ROWS:
