@@ -209,10 +209,31 @@ def launch_moments(tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
 def _kernels_of(tables: Mapping[str, pd.DataFrame], task_rows: Int64) -> Int64:
     """Return the row of ``kernels`` of each task; -1 if the task is not a kernel."""
     kernels = tables["kernels"][_TASK_KEY].assign(row=np.arange(len(tables["kernels"])))
-    tasks = tables["tasks"][_TASK_KEY].iloc[task_rows]
-    joined = tasks.merge(kernels.drop_duplicates(_TASK_KEY), on=_TASK_KEY, how="left")["row"]
+    tasks, of = np.unique(task_rows, return_inverse=True)
+    repeated = kernels.duplicated(_TASK_KEY).to_numpy(bool)
+    joined = tables["tasks"][_TASK_KEY].iloc[tasks].merge(kernels[~repeated], on=_TASK_KEY, how="left")["row"]
     rows: Int64 = joined.fillna(-1).to_numpy(np.int64)
-    return rows
+    shared = np.bincount(rows + 1, minlength=len(kernels) + 1)[1:] > 1
+    if repeated.any() or shared.any():  # some began together on their stream: times may be whole microseconds
+        shared |= kernels.duplicated(_TASK_KEY, keep=False).to_numpy(bool)
+        among = (rows >= 0) & shared[rows]
+        rows = rows.copy()
+        rows[among] = _kernels_of_equals(tables, tasks[among], np.flatnonzero(shared), rows[among])
+    return rows[of]
+
+
+def _kernels_of_equals(tables: Mapping[str, pd.DataFrame], tasks: Int64, kernels: Int64, otherwise: Int64) -> Int64:
+    """Return the kernels of tasks that began together on a stream: by their launch and name, equal ones in order."""
+    rows = np.full(len(tasks), -1, np.int64)
+    for more in (["connection_id"], ["connection_id", "duration_ns", "name"]):
+        keys, sides = [*_TASK_KEY, *more], []
+        for name, chosen in (("tasks", tasks), ("kernels", kernels)):
+            side = tables[name][keys].iloc[chosen]
+            side = side.assign(name=side["name"].astype(object)) if "name" in keys else side
+            sides.append(side.assign(turn=side.groupby(keys, dropna=False, sort=False).cumcount(), row=chosen))
+        found = sides[0].merge(sides[1], "left", [*keys, "turn"])["row_y"].fillna(-1).to_numpy(np.int64)
+        rows = np.where(found >= 0, found, rows)
+    return np.where((rows < 0) & ~np.isin(otherwise, rows), otherwise, rows)
 
 
 def _with_links(

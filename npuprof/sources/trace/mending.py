@@ -97,6 +97,6 @@ def _escaped(string: bytes) -> bytes:
 def _escaped_name(match: re.Match[bytes]) -> bytes:
     name = match[2]
     if len(name) - len(name.rstrip(b"\\")) & 1:  # the last backslash escapes the closing quote
-        name = _BACKSLASH.sub(lambda found: b"\\\\" if len(found[0]) == 1 else found[0], name)
-    name = _QUOTE.sub(lambda found: b'\\"' if found[0] == b'"' else found[0], name)
+        name = _BACKSLASH.sub(lambda pair: b"\\\\" if len(pair[0]) == 1 else pair[0], name)
+    name = _QUOTE.sub(X, name)
     return match[1] + name + match[3]
