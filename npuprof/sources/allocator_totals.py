@@ -64,6 +64,16 @@ def note_lost_events(
         )
 
 
+def note_reused(count: int, notes: Notes, source: str) -> None:
+    """Warn of blocks that were allocated where another one was in use: that one's release is missing."""
+    if count:
+        message = (
+            "a block was allocated at an address in use: the release of the block before it is missing, which ends "
+            "where the new one begins; lifetimes, leaks and the memory peak rest on it"
+        )
+        notes.warning(source, message, count, lacks=("memory", "allocations"))
+
+
 def _gaps(change: Int64, total: Int64) -> Int64:
     """Return the bytes by which totals changed without an event, where events in another order do not explain it."""
     before = total - change

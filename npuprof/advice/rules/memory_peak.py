@@ -27,7 +27,10 @@ def check(facts: Facts) -> Finding:
     memory = facts.tables["memory"]
     used = int(memory["reserved_bytes"].max()) if memory["reserved_bytes"].notna().any() else 0
     if not used:
-        return Finding(NAME, "cannot tell", collect=facts.needs("--memory"))
+        if len(memory):
+            return Finding(NAME, "cannot tell", collect="its memory events lack what the allocator reserved")
+        missing = "record memory again: its events are missing"
+        return Finding(NAME, "cannot tell", collect=facts.needs("--memory", instead=missing) or missing)
     whole = facts.limits.hbm_bytes if facts.limits is not None else 0
     allocated, reserved = _peak(memory)
     pieces = reserved - allocated

@@ -62,7 +62,7 @@ def read(path: Path) -> Decoded:
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
     trace = gather(read_events(path, notes, exact=True), notes, path.name, KINETO, facts.base_ns)
-    built = build_tables(trace, notes, path.name)
+    built = build_tables(trace, notes, path.name, facts.options)
     built.tables["links"] = build_links(trace, built, notes, path.name)
     decoded.tables = built.tables
     decoded.info = _info(path, facts, decoded)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,22 +21,25 @@ from npuprof.sources.python_frames import role_of_call, shown_frames
 from npuprof.sources.trace.columns import Trace
 from npuprof.sources.trace.counters import counters_table
 from npuprof.sources.trace.maker import TableMaker, TraceTables, names, span
-from npuprof.sources.trace.nesting import call_depth, innermost
+from npuprof.sources.trace.nesting import call_depth, end_calls, innermost
 from npuprof.sources.trace.torch_categories import KERNEL, task_type
 from npuprof.tables.notes import ANY, Notes
 
 _USED = ("device_annotation", "span", "overhead")  # the device side of marks, and slices of the profiler itself
 _OF_TORCH = ("operator", "annotation", "python", "memory")  # whose events torch numbers together
 _MOST_GAPS = 10  # times as many numbers as events: then another tool has cut the trace
+_STEP = "ProfilerStep#"
+_SLICE = ("start_ns", "duration_ns", "name", "lane", "category")
 _NUMBERED = ("operators", "steps", "marks", "python", "memory", "allocations", "links")
 _PROFILER_INSTANTS = ("Iteration Start: ", "Record Window End")
 
 
-def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
+def build_tables(trace: Trace, notes: Notes, source: str, options: Mapping[str, Any]) -> TraceTables:
     """Build ``operators, steps, marks, python, api, tasks, kernels, communication, memory, allocations, counters``.
 
     A table without events in the trace is omitted.
     """
+    _take_steps_of_operators(trace)
     maker = _Maker(trace, notes, source)
     makers: dict[str, Callable[[GatheredColumns], None]] = {
         "annotation": maker.annotations,
@@ -49,7 +52,11 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
         if len(trace.slices[layout]):
             make(trace.slices[layout])
     add_stacks(maker.built, source, notes)
-    maker.built.tables.update(read_memory(trace.slices["memory"], maker.built, notes, source))
+    memory = read_memory(trace.slices["memory"], maker.built, notes, source)
+    maker.built.tables.update(memory)
+    if options.get("memory") and not len(memory.get("memory", ())):
+        message = "memory was to be recorded (profile_memory), and the trace has no event of it"
+        notes.warning(source, f"{message}: record and export it again", lacks=("memory", "allocations"))
     if len(trace.counters):  # events that other tools add
         maker.built.tables["counters"] = counters_table(trace, {}, notes, source)
     _note_gaps(trace, notes, source)
@@ -64,6 +71,19 @@ def build_tables(trace: Trace, notes: Notes, source: str) -> TraceTables:
         notes.ledger.use(source, used)
         notes.leave_out(source, "a slice belongs to no table", len(plain) - used, affects=ANY)
     return maker.built
+
+
+def _take_steps_of_operators(trace: Trace) -> None:
+    """Move the profiler's ranges around steps, which until 2021 had the category of operators, to the annotations."""
+    operators, annotations = trace.slices["operator"], trace.slices["annotation"]
+    if not len(operators):
+        return
+    are_steps = [name.startswith(_STEP) for name in operators.names("name")]
+    rows = np.array([*are_steps, False], np.bool_)[operators["name"]]
+    if rows.any():
+        columns = operators.at(np.flatnonzero(rows))
+        annotations.add({name: columns[name] for name in (*_SLICE, "external_id", "event")})
+        operators.keep(~rows)
 
 
 def _note_gaps(trace: Trace, notes: Notes, source: str) -> None:
@@ -116,6 +136,16 @@ class _Maker(TableMaker):
 
     def python(self, slices: GatheredColumns) -> None:
         """Build ``python`` without what runs the user's code, threads that only wait, and calls of the profiler."""
+        duration, parent, unended = end_calls(
+            *(slices[name] for name in ("lane", "start_ns", "duration_ns", "id", "parent_id"))
+        )
+        if unended:
+            slices["duration_ns"][:], slices["parent_id"][:] = duration, parent
+            message = (
+                "a Python call has no return: it is taken to end with its caller, or where that makes its next call; "
+                "its time, and lines of what ran then, are at most those shown"
+            )
+            self.notes.warning(self.source, message, unended)
         super().python(slices)
         every = self.built.tables["python"]
         roles = np.array([*map(role_of_call, every["name"].cat.categories), -1], np.int8)

@@ -133,6 +133,7 @@ _BY_ARGUMENTS = (
     (frozenset(["cbid", "correlation"]), _CALL),
     (frozenset(["External id", "Ev Idx"]), _OPERATOR),
     (frozenset(["External id", "Record function id"]), _OPERATOR),
+    (frozenset(["Bytes", "Device Type"]), _BY_KIND["memory"]),  # without a category until 2021
 )
 
 
@@ -144,8 +145,8 @@ def _known_layout(category: str | None) -> SliceLayout | None:
 def _of(category: str | None, events: Sequence[Event]) -> SliceLayout:
     if (known := _known_layout(category)) is not None:
         return known
-    keys = next((keys for event in events[:_EXAMINED] if (keys := keys_of(event))), frozenset())
-    return next((layout for needed, layout in _BY_ARGUMENTS if needed <= keys), _PLAIN)
+    seen = [keys_of(event) for event in events[:_EXAMINED]]
+    return next((layout for keys in seen for needed, layout in _BY_ARGUMENTS if needed <= keys), _PLAIN)
 
 
 KINETO = Layouts(_known_layout, _of)

@@ -6,6 +6,7 @@ Source: the pickle itself, as ``torch.cuda.memory._dump_snapshot`` and ``torch_n
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded, Source
@@ -60,7 +61,29 @@ def read(path: Path) -> Decoded:
     history = read_history(snapshot["segments"], snapshot["device_traces"], decoded.notes, path.name)
     decoded.tables = history.tables
     decoded.info = _describe(path, history, decoded.notes)
+    if kept := _entries_of_a_full_ring(snapshot):
+        decoded.notes.warning(
+            path.name,
+            f"its history ran over its ring of {kept:,} entries, and older ones were overwritten: the memory peak is "
+            "at least what is shown; record with a larger max_entries",
+            lacks=("memory", "allocations"),
+        )
     return decoded
+
+
+def _entries_of_a_full_ring(snapshot: dict[Any, Any]) -> int:
+    """Return the length of a history that ran over its ring; 0 for a history that is whole."""
+    settings = snapshot.get("allocator_settings")
+    stated = {**(settings if isinstance(settings, dict) else {}), **snapshot}  # versions differ in the place
+    lengths = [len(trace) if isinstance(trace, list) else 0 for trace in snapshot["device_traces"]] or [0]
+    flags, most = stated.get("trace_alloc_overflowed"), stated.get("trace_alloc_max_entries")
+    of_devices = flags if isinstance(flags, list) else [flags] * len(lengths)
+    limits = most if isinstance(most, list) else [most] * len(lengths)
+    if flags is None:  # a ring that is full to the last entry has most likely run over
+        of_devices = [
+            isinstance(limit, int) and 1 < limit <= length for limit, length in zip(limits, lengths, strict=False)
+        ]
+    return max([length or 1 for flag, length in zip(of_devices, lengths, strict=False) if flag], default=0)
 
 
 _NAMES = tuple(key.decode() for key in _KEYS)

@@ -11,12 +11,14 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.lines.frames import Frame
+from npuprof.sources.allocator_totals import note_reused
 from npuprof.tables.notes import Notes
 
 _MAX_ROWS = 5_000_000  # lists of a pickle may share elements, so that a few bytes can expand to very many rows
 _MAX_FRAMES = 200
 _MAX_DEVICES = 1 << 12
 _MAX_WHOLE = 1 << 62
+_MAX_ADDRESS = 1 << 64  # the upper half is the kernel's, or of a driver with unified addresses
 _MAX_SIZE = 1 << 40  # the sum over all blocks then fits an int64
 _LONGEST = 1_000
 _PYTHON = (".py", ">")
@@ -97,6 +99,7 @@ class _Samples:
     def __init__(self) -> None:
         self.moments: dict[int, list[_Moment]] = {}
         self.rows: dict[int, list[tuple[int, int, int]]] = {}  # per device: allocated, reserved, active
+        self.below_zero = 0
 
     def add(self, device: int, moment: _Moment, allocated: int = 0, reserved: int = 0, active: int = 0) -> None:
         self.moments.setdefault(device, []).append(moment)
@@ -110,6 +113,7 @@ class _Samples:
             samples = np.array(rows, np.int64)
             levels = np.array(ends.get(device, (0, 0, 0))) - samples.sum(axis=0) + np.cumsum(samples, axis=0)
             columns["device_id"].append(np.full(len(samples), device))
+            self.below_zero += int(np.count_nonzero((levels < 0).any(axis=1)))
             for place, name in enumerate(names):
                 columns[name].append(np.maximum(levels[:, place], 0))
         if not self.rows:
@@ -130,7 +134,7 @@ class _History:
         self.blocks, self.samples, self.stacks = _Blocks(), _Samples(), _Stacks()
         self.alive: dict[tuple[int, int], int] = {}
         self.awaited: set[tuple[int, int]] = set()
-        self.rows = self.timeless = 0
+        self.rows = self.timeless = self.reused = 0
 
     def take(self, given: Any) -> list[Any]:
         """Return the elements of a list up to the limit of rows, and register them."""
@@ -149,7 +153,7 @@ class _History:
         """
         if not isinstance(entry, dict) or not isinstance(action := entry.get("action"), str):
             return "an entry is no action of the allocator"
-        size, address, time_us = _size(entry.get("size")), _whole(entry.get("addr")), _whole(entry.get("time_us"))
+        size, address, time_us = _size(entry.get("size")), _address(entry.get("addr")), _whole(entry.get("time_us"))
         if action in _NO_SIZE:
             return "used"
         if size is None or address is None:
@@ -159,9 +163,14 @@ class _History:
         if action in _GROWS:
             self.samples.add(device, moment, reserved=_GROWS[action] * size)
         elif action == _ALLOCATED:
+            more = size
+            if (before := self.alive.get(key)) is not None:  # its release is missing
+                self.reused += 1
+                self.blocks.released[before] = moment
+                more -= self.blocks.size[before]
             stack = self.stacks.text(entry.get("frames"))
             self.alive[key] = self.blocks.add(size, stack, device, moment, _UNKNOWN)
-            self.samples.add(device, moment, allocated=size, active=size)
+            self.samples.add(device, moment, allocated=more, active=more)
             return "kept"
         elif action == _FREE and key in self.awaited:
             self.awaited.discard(key)
@@ -183,14 +192,14 @@ class _History:
         if not isinstance(segment, dict) or not isinstance(segment.get("blocks"), list):
             self.notes.warning(self.source, "a segment has no readable blocks: allocations are missing")
             return
-        device, address = _whole(segment.get("device")) or 0, _whole(segment.get("address")) or 0
+        device, address = _whole(segment.get("device")) or 0, _address(segment.get("address")) or 0
         outcomes: Counter[str] = Counter()
         for block in self.take(segment.get("blocks")):
             size = _size(block.get("size")) if isinstance(block, dict) else None
             if size is None:
                 outcomes["a block has no readable size"] += 1
                 continue
-            at = _whole(block.get("address"))
+            at = _address(block.get("address"))
             key = device, address if at is None else at
             address = key[1] + size
             state = block.get("state")
@@ -244,6 +253,15 @@ def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: s
             "the column sequence, over which memory is drawn",
             read.timeless,
         )
+    note_reused(read.reused, notes, source)
+    if read.samples.below_zero:
+        notes.warning(
+            source,
+            "by the sizes at the end and the entries after it, less than nothing was in use; taken as 0: entries of "
+            "the history are missing, and the memory peak may be another",
+            read.samples.below_zero,
+            lacks=("memory", "allocations"),
+        )
     times = memory["time_ns"].dropna()
     devices = {*read.blocks.device, *memory["device_id"].dropna().tolist()}
     return History(
@@ -251,7 +269,7 @@ def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: s
         sorted(int(device) for device in devices),
         int(times.min()) if len(times) else None,
         int(times.max()) if len(times) else None,
-        has_history=bool(len(memory)),
+        has_history=any(isinstance(trace, list) and len(trace) for trace in traces),
     )
 
 
@@ -284,6 +302,11 @@ def _allocations(blocks: _Blocks) -> pd.DataFrame:
 def _whole(value: Any) -> int | None:
     """Return a size, address or time; None for any other value."""
     return value if type(value) is int and 0 <= value < _MAX_WHOLE else None
+
+
+def _address(value: Any) -> int | None:
+    """Return an address, which some versions write as a signed number; None for any other value."""
+    return value % _MAX_ADDRESS if type(value) is int and -_MAX_ADDRESS // 2 <= value < _MAX_ADDRESS else None
 
 
 def _size(value: Any) -> int | None:

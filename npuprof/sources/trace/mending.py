@@ -98,5 +98,5 @@ def _escaped_name(match: re.Match[bytes]) -> bytes:
     name = match[2]
     if len(name) - len(name.rstrip(b"\\")) & 1:  # the last backslash escapes the closing quote
         name = _BACKSLASH.sub(lambda pair: b"\\\\" if len(pair[0]) == 1 else pair[0], name)
-    name = _QUOTE.sub(X, name)
+    name = _QUOTE.sub(lambda pair: b'\\"' if pair[0] == b'"' else pair[0], name)
     return match[1] + name + match[3]

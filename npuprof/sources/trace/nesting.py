@@ -11,6 +11,7 @@ from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.tables.notes import Notes
 
 _MAX_ID = 1 << 62
+_ROUNDING_NS = 2_000  # of starts and durations, which may be whole microseconds
 
 
 def call_depth(ids: Int64, parents: Int64) -> tuple[Int64, int]:
@@ -47,6 +48,47 @@ def python_calls(ids: Int64, parents: Int64, notes: Notes, source: str) -> dict[
         parent[depth < 0] = ABSENT
         depth = np.maximum(depth, 0)
     return {"id": ids, "parent_id": optional(parent), "depth": depth}
+
+
+def end_calls(lanes: Records, starts: Int64, durations: Int64, ids: Int64, parents: Int64) -> tuple[Int64, Int64, int]:
+    """End the calls of a tracer whose return was not recorded, and so were taken to last until the recording ended.
+
+    On a thread a call ends before the next call of its caller begins, and no later than its caller. What begins after
+    that end is of the nearest caller that still runs.
+
+    Returns
+    -------
+    durations, parents, count
+        The corrected columns, and how many calls have no return.
+    """
+    up = first_rows(ids, np.where(parents == ids, ABSENT, parents))
+    up = np.where((up >= 0) & (lanes[up] == lanes), up, -1)
+    ends = starts + durations
+    order = np.lexsort((starts, up))
+    before, after = order[:-1], order[1:]
+    over = (up[before] == up[after]) & (up[before] >= 0) & (ends[before] > starts[after] + _ROUNDING_NS)
+    within = up >= 0
+    within[within] = ends[within] <= ends[up[within]] + _ROUNDING_NS
+    if not over.any() and (within | (up < 0)).all():
+        return durations, parents, 0
+    cut = np.zeros(len(starts), np.bool_)
+    ends[before[over]] = starts[after[over]]
+    cut[before[over]] = True
+    above = up.copy()
+    depth = call_depth(np.arange(len(up)), np.where(up < 0, ABSENT, up))[0]
+    for level in range(1, int(depth.max(initial=0)) + 1):  # callers first
+        rows = np.flatnonzero(depth == level)
+        gone = rows[cut[above[rows]] & (starts[rows] >= ends[above[rows]])]
+        while len(gone):
+            above[gone] = above[above[gone]]
+            gone = gone[above[gone] >= 0]
+            gone = gone[starts[gone] >= ends[above[gone]]]
+        rows = rows[above[rows] >= 0]
+        late = rows[ends[rows] > ends[above[rows]] + _ROUNDING_NS]
+        ends[late] = ends[above[late]]
+        cut[late] = True
+    moved = above != up
+    return ends - starts, np.where(moved, np.append(ids, ABSENT)[above], parents), int(cut.sum())
 
 
 def innermost(lanes: Records, starts: Int64, ends: Int64, at_lanes: Records, at: Int64) -> npt.NDArray[np.intp]:

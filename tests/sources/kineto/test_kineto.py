@@ -183,7 +183,7 @@ def test_a_block_freed_that_was_allocated_before_has_its_end_only(tmp_path: Path
     blocks = kineto.read(trace.write(tmp_path / "t.json")).tables["allocations"]
     assert blocks["size_bytes"].tolist() == [64, 32, 16]
     assert blocks["allocated_ns"].fillna(-1).tolist() == [-1, ns(2), ns(3)]
-    assert blocks["released_ns"].fillna(-1).tolist() == [ns(1), -1, -1]
+    assert blocks["released_ns"].fillna(-1).tolist() == [ns(1), ns(3), -1]
 
 
 @pytest.mark.slow
