@@ -174,6 +174,9 @@ def _advise(parsed: argparse.Namespace) -> int:
         return 0
     if not advice.step_ns:
         raise NpuprofError(f"{parsed.path} has no step and no device time, so --fail-on has nothing to check")
+    if advice.doubts:
+        _say(f"npuprof: cannot tell: {parsed.path} is incomplete ({'; '.join(advice.doubts)})", sys.stderr)
+        return 4
     gains = advice.gains_at_least(parsed.fail_on)
     if gains:
         return 3

@@ -23,6 +23,7 @@ from npuprof.advice.wording import behind
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED, Accounting
 from npuprof.analysis.detected_steps import detected_steps
 from npuprof.analysis.device_words import NPU
+from npuprof.analysis.examination import incomplete
 from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.errors import NpuprofError
@@ -195,6 +196,7 @@ class Advice(LongText):
             "parts_ns": self.parts(),
             "budget": self.budget().to_dict("records"),
             "explained_ns": self.explained_ns,
+            "incomplete": self.doubts,
             "findings": findings,
         }
 
@@ -289,7 +291,7 @@ class Advice(LongText):
         parts = {names.get(name, name): time for name, time in self.parts().items()}
         shares = [f"{name} {share(time, self.step_ns)}" for name, time in parts.items() if time]
         simulated = ["simulated NPU"] if self.facts.info.simulated else []
-        return "   ".join([self.headline(), *shares, *simulated])
+        return "   ".join([self.headline(), *shares, *["incomplete"] * bool(self.doubts), *simulated])
 
     def lines(self, limit: int | None = None) -> list[str]:
         """Return the verdict, the first `limit` findings or all, and the rules that lack data, as lines of text."""
@@ -305,7 +307,8 @@ class Advice(LongText):
 
     def first_lines(self) -> list[str]:
         """Return idle time by cause; before it what makes the steps too short, and what to record to know causes."""
-        late = [behind(self.facts.backlog)] if self.facts.backlog is not None else []
+        late = [f"Incomplete: {doubt}" for doubt in self.doubts]
+        late += [behind(self.facts.backlog)] if self.facts.backlog is not None else []
         if self.scope == "ranks" or not self.step_ns:
             return late
         texts = first_line(self._budget, self.step_ns), idle_text(self._budget, self.step_ns)
@@ -342,12 +345,19 @@ class Advice(LongText):
         return " · ".join(words)
 
     @property
+    def doubts(self) -> list[str]:
+        """What is missing or wrong in the recording, so that gates cannot tell; empty for a complete one."""
+        return incomplete(self.facts.info.examination)
+
+    @property
     def unknown_ns(self) -> int:
         """Nanoseconds of a mean step in which the device is idle and the recording does not say why."""
         return unknown_ns(self._budget)
 
     def gains_at_least(self, least: float) -> bool | None:
-        """Return whether a finding may gain a share of a step; None if the noise of the steps does not tell."""
+        """Return whether a finding may gain a share of a step; None if the noise or lost records leave it open."""
+        if self.doubts:
+            return None
         answers = {finding.gains_at_least(least * self.facts.basis.judged_ns) for finding in self.findings}
         return True if True in answers else None if None in answers else False
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -165,7 +165,9 @@ def check(text: str, names: Mapping[str, Figure]) -> list[CheckedComparison]:
     return [_comparison(part, names) for part in re.split(r"\band\b", text)]
 
 
-def require(text: str, names: Mapping[str, Figure], *, confident: bool = False) -> list[CheckedComparison]:
+def require(
+    text: str, names: Mapping[str, Figure], *, confident: bool = False, doubts: Collection[str] = ()
+) -> list[CheckedComparison]:
     """Evaluate a gate as :func:`check` does, and raise if it does not hold.
 
     Parameters
@@ -175,6 +177,8 @@ def require(text: str, names: Mapping[str, Figure], *, confident: bool = False) 
     confident
         Whether a comparison fails only if it is false everywhere in the 95 % interval of the difference of its sides.
         One that a single step cannot tell fails, too.
+    doubts
+        What is missing in a run, so that the gate cannot tell; see :attr:`npuprof.advice.findings.Advice.doubts`.
 
     Raises
     ------
@@ -184,6 +188,8 @@ def require(text: str, names: Mapping[str, Figure], *, confident: bool = False) 
         See :func:`check`.
     """
     compared = check(text, names)
+    if doubts:
+        raise GateError(f"the gate cannot tell, since the run is incomplete: {'; '.join(doubts)}")
     unknown = [limit for limit in compared if confident and limit.surely_fails is None]
     failed = [limit for limit in compared if (limit.surely_fails if confident else not limit.holds)]
     problems = [f"the gate does not hold: {'; '.join(map(str, failed))}"] if failed else []

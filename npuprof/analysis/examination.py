@@ -20,7 +20,7 @@ Source: sources/RESULTS.md section 5.8.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.analysis.accounting import (
+    MATTERS,
     RUNS_OVER,
     device_parts,
     devices_of,
@@ -52,6 +53,8 @@ _LEAST, _MOST = ABSENT, int(np.iinfo(np.int64).max)
 _OVERLAP_NS = 10_000  # of two kernels of a stream
 _CONTAINED_NS = 4_000  # of a kernel that ends after the end of the next one
 _RETURNS_NS = {True: 200_000, False: 1_000_000}  # after the end of what was waited for, on GPUs and on NPUs
+_OF_DEVICE = {"kernels", "tasks", "communication", "any"}
+_MAY_BE_EMPTY = 0.1  # of the steps
 _MOST_SPANS = 10_000
 _MOST_STEPS = 100_000
 _NAMED_STEPS = 6
@@ -168,13 +171,54 @@ def examine(tables: _Tables, notes: Notes, *, is_part: bool = False) -> list[Vio
     cut = without_overruns(tables)
     found = [*_overruns(tables), *_no_durations(cut)]
     if not is_part:
-        found += [*_lost_tasks(cut, notes), *_unexplained_waits(cut)]
+        found += [*_lost_tasks(cut, notes), *_unexplained_waits(cut), *_lost_ends(cut, notes)]
     found = [_with_steps(violation, cut) for violation in found]
     for violation in found:
         steps = f" (in {_listed(violation.steps)})" if violation.steps else ""
-        lacks = ("kernels", "tasks") if violation.kind != "overrun" else ()
-        notes.warning(violation.table, f"{violation.message}{steps}", violation.count, lacks=lacks)
+        text, count = f"{violation.message}{steps}", violation.count
+        if violation.kind in ("lost_tasks", "lost_end"):
+            notes.warning(violation.table, text, count, lacks=("kernels", "tasks"), missing_rows=count)
+        else:
+            lacks = ("kernels", "tasks") if violation.kind == "unexplained_wait" else ()
+            notes.warning(violation.table, text, count, lacks=lacks)
     return found
+
+
+def lost_rows(found: Collection[Violation], notes: Notes, tables: _Tables) -> list[Violation]:
+    """Return the rows of devices that notes count as lost, if nothing tells when they were.
+
+    Where every launch has its task, and every task its launch, less than 1 % of the rows can be lost without a trace.
+    """
+    told = notes.to_frame()
+    told = told[told["lacks"].map(lambda names: bool(_OF_DEVICE & set(names.split()))).to_numpy(bool)]
+    if not len(told) or any(violation.spans for violation in found):
+        return []
+    rows = sum(len(tables[name]) for name in _OF_DEVICE if name in tables)
+    missing = told["missing_rows"]
+    links = tables["links"]
+    linked = links["target_row"][(links["target_table"] == "tasks").to_numpy(bool)].nunique()
+    is_checked = bool(linked) and linked == len(tables["tasks"])
+    if is_checked and missing.notna().all() and int(missing.sum()) < MATTERS * rows:
+        return []
+    names = sorted({name for lacks in told["lacks"] for name in lacks.split()} & _OF_DEVICE)
+    table = next((name for name in ("kernels", "tasks", "communication") if name in names), "kernels")
+    message = f"{' and '.join(name for name in names if name != 'any') or 'rows'} lack rows, nothing tells of when"
+    return [Violation("lost_rows", table, message, max(1, int(missing.fillna(0).sum())))]
+
+
+def incomplete(found: Iterable[Violation]) -> list[str]:
+    """Return what cannot be relied on, in words: ``kernels of steps 4-5 are missing``; empty for a complete run."""
+    texts: dict[tuple[int | None, str], set[int]] = {}
+    for violation in found:
+        if violation.kind == "lost_rows":
+            texts.setdefault((violation.rank, f"{violation.table} are missing, nothing tells of when"), set())
+        elif violation.steps or (violation.spans and violation.amount_ns):
+            what = "durations of kernels{} are wrong" if violation.kind == "overrun" else "kernels{} are missing"
+            texts.setdefault((violation.rank, what), set()).update(violation.steps)
+    return [
+        ("" if rank is None else f"rank {rank}: ") + what.format(f" of {_listed(tuple(steps))}" if steps else "")
+        for (rank, what), steps in texts.items()
+    ]
 
 
 def _listed(steps: tuple[int, ...]) -> str:
@@ -403,6 +447,45 @@ def _lost(tables: _Tables, rows: Int64, message: str, syncs: _Syncs) -> Iterator
         yield Violation(
             "lost_tasks", "api", message + on, int(of.sum()), amount, None if device < 0 else device, spans=spans
         )
+
+
+def _lost_ends(tables: _Tables, notes: Notes) -> Iterator[Violation]:
+    """Yield for each device the steps without any record of it, if notes say that records were lost."""
+    lacks = {name for lacking in notes.to_frame()["lacks"] for name in lacking.split()}
+    whole = run_window(tables)
+    if not lacks & _OF_DEVICE or whole is None:
+        return
+    for device in devices_of(tables):
+        busy = device_parts(tables, device)[1]
+        windows = step_windows(tables, device).timed().lasting()
+        if not len(busy[0]) or windows.basis != "steps":
+            continue
+        starts = tables["kernels"]["start_ns"].to_numpy(np.int64)
+        starts = starts[(tables["kernels"]["device_id"] == device).to_numpy(bool)]
+        place = np.searchsorted(windows.starts, starts, side="right") - 1
+        place = place[(place >= 0) & (starts < windows.ends[place])]
+        kernels = np.bincount(windows.owner[place], minlength=len(windows.steps))
+        covered = np.flatnonzero(kernels)
+        if not len(covered):
+            continue
+        is_empty = kernels == 0
+        within = is_empty[covered[0] : covered[-1] + 1]
+        if within.sum() > _MAY_BE_EMPTY * len(within):  # such steps are usual
+            is_empty[covered[0] : covered[-1] + 1] = False
+        empty = is_empty[windows.owner]
+        after = np.array([busy[1][-1]]), np.array([max(whole[1], int(busy[1][-1]))])
+        parts = [(windows.starts[empty], windows.ends[empty]), after]
+        spans = _few(union(*(np.concatenate(edges) for edges in zip(*parts, strict=True))))
+        if not is_empty.any() or not spans:
+            continue
+        usual = int(np.median(kernels[covered]))
+        count = max(1, usual * int(is_empty.sum()) + max(0, usual - int(kernels[covered[-1]])))
+        message = (
+            f"about {counted(count, 'kernel')} of device {device} {'are' if count > 1 else 'is'} missing, by the "
+            f"{usual} of each step before: {counted(int(is_empty.sum()), 'step')} without any record of it"
+        )
+        amount = _idle(tables, device, spans)
+        yield Violation("lost_end", "kernels", message, count, amount, device, spans=spans)
 
 
 def _unexplained_waits(tables: _Tables) -> Iterator[Violation]:

@@ -16,7 +16,7 @@ from npuprof.arrays import Bools, Int64
 from npuprof.difference.balance import balance
 from npuprof.difference.exact import depths, per_step
 from npuprof.difference.gaps import host_rows
-from npuprof.difference.guards import guards
+from npuprof.difference.guards import doubts, guards
 from npuprof.difference.lines import places
 from npuprof.difference.noise import KIND_OF_PART, KINDS, Noise
 from npuprof.difference.owners import OWNERS
@@ -88,7 +88,7 @@ class Difference(LongText):
                     "load a result with the tables of its device"
                 )
         self.a, self.b, self.names = a, b, names
-        self.guards = guards(a, b)
+        self.guards = guards(a, b, names)
 
     @property
     def simulated(self) -> bool:
@@ -219,9 +219,10 @@ class Difference(LongText):
     def slower_by(self, share: float) -> bool | None:
         """Return whether a step of `a` is longer than one of `b` by more than a share of it.
 
-        None if noise is unknown, or if it is longer by more, but the 95 % interval holds the limit.
+        None if noise is unknown, if records of a side are missing, or if it is longer by more, but the 95 % interval
+        holds the limit.
         """
-        if not self.noise.is_known:
+        if not self.noise.is_known or any(doubts(side) for side in (self.a, self.b)):
             return None
         limit = share * self.b_ns
         if self.delta_ns <= limit:

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from npuprof.analysis.chip_limits import measured_cores, measured_mhz
+from npuprof.analysis.examination import incomplete
 from npuprof.difference.side import ComparedRun, Side
 
 _CORES: Mapping[Literal["aic", "aiv"], str] = {"aic": "cube", "aiv": "vector"}
 _FREQUENCY_SHARE = 0.03  # of the core frequency; a larger difference explains slower kernels
 
 
-def guards(a: Side, b: Side) -> list[str]:
+def doubts(side: Side) -> list[str]:
+    """Return what is missing or wrong in the runs of a side."""
+    return list(dict.fromkeys(doubt for run in side.runs for doubt in incomplete(run.info.examination)))
+
+
+def guards(a: Side, b: Side, names: Sequence[str] = ("A", "B")) -> list[str]:
     """Return the caveats of comparing two sides, a sentence each."""
     sentences = [
+        f"{name} is incomplete: {'; '.join(missing)}; only steps that are complete on both sides are compared"
+        for name, side in zip(names, (a, b), strict=True)
+        if (missing := doubts(side))
+    ]
+    sentences += [
         f"{subject} differs: {' and '.join(values[0])} against {' and '.join(values[1])}{hint}"
         for subject, read, hint in _FACTS
         if (values := [sorted(set(filter(None, map(read, side.runs)))) for side in (a, b)])[0] != values[1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,22 @@ class ComparedRun:
     def places(self) -> Places:
         """The locations in the user's code behind its host rows."""
         return Places(self.tables, causes(self.tables))
+
+    @property
+    def lost_steps(self) -> list[int]:
+        """The numbers of the steps whose records are not complete, if there are others."""
+        steps = self.accounting.steps
+        complete = steps["complete"].to_numpy(bool)
+        numbers: list[int] = steps["step"][~complete].dropna().unique().tolist() if complete.any() else []
+        return numbers
+
+    def without(self, lost: Collection[int]) -> ComparedRun:
+        """Return the run without the steps that are not complete in another one, if others remain."""
+        steps = self.accounting.steps
+        complete = steps["complete"].to_numpy(bool) & ~steps["step"].isin(lost).to_numpy(bool)
+        if not lost or not complete.any():
+            return self
+        return replace(self, accounting=replace(self.accounting, steps=steps.assign(complete=complete)))
 
     @property
     def typed(self) -> bool:
@@ -138,13 +154,14 @@ def sides(a: Sequence[Sequence[ComparedRun]], b: Sequence[Sequence[ComparedRun]]
     Kernels are identified by type if all of them know it, else by name.
     """
     typed = all(rank.typed for side in (a, b) for run in side for rank in run)
-    return _side(a, typed), _side(b, typed)
+    lost = {step for side in (a, b) for run in side for rank in run for step in rank.lost_steps}
+    return _side(a, typed, lost), _side(b, typed, lost)
 
 
-def _side(runs: Sequence[Sequence[ComparedRun]], typed: bool) -> Side:
+def _side(runs: Sequence[Sequence[ComparedRun]], typed: bool, lost: Collection[int]) -> Side:
     first = np.cumsum([0, *map(len, runs)]).tolist()
     repeats = [range(start, end) for start, end in itertools.pairwise(first)]
-    return Side([rank for run in runs for rank in run], typed=typed, repeats=repeats)
+    return Side([rank.without(lost) for run in runs for rank in run], typed=typed, repeats=repeats)
 
 
 def _stack(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -23,6 +23,9 @@ from npuprof.files import atomic
 from npuprof.words.texts import encodable, repaired
 
 FILE_NAME = "recording.json"
+TOOK_NO_DATA = "took no data for a part of the run"
+"""Says in a problem of a recording that its front end may have lost records."""
+
 STACKS_FILE_NAME = "python_stacks.parquet"
 JOURNAL_FILE_NAME = "journal.jsonl"
 STACKS_JOURNAL_FILE_NAME = "python_stacks.jsonl"

@@ -186,8 +186,9 @@ def _warnings(info: Info, notes: pd.DataFrame) -> list[Warned]:
     failed = [Warned("error", plain(f"The cell raised {info.failed}"))] if info.failed else []
     errors = [Warned("error", plain(line)) for line in error_lines(notes)]
     missing = [Warned("warning", plain(line)) for line in damage_lines(notes)]
+    wrong = [Warned("warning", plain(each.message)) for each in info.examination if each.kind == "overrun"]
     children = [Warned("warning", plain(children_text(info)))] if info.unprofiled_children else []
-    return [*failed, *errors, *missing, *children]
+    return [*failed, *errors, *missing, *wrong, *children]
 
 
 def origin_of(advice: Advice) -> list[str]:

@@ -25,7 +25,13 @@ from npuprof.options import Options
 from npuprof.recordings import unwritten
 from npuprof.recordings.clock import Clock, EmulatingClock, epoch_ns_of, step_ns
 from npuprof.recordings.journal import Journal
-from npuprof.recordings.recording import JOURNAL_FILE_NAME, Recording, explain_write_errors, make_directory
+from npuprof.recordings.recording import (
+    JOURNAL_FILE_NAME,
+    TOOK_NO_DATA,
+    Recording,
+    explain_write_errors,
+    make_directory,
+)
 from npuprof.session import history
 from npuprof.session.executed_cells import ExecutedCells
 from npuprof.session.history import RecordedRun, attempt
@@ -329,7 +335,7 @@ class ActiveRun(RecordedRun):
         self._needs_journal = self.native and bool(outage or failed)
         if self.native and outage:
             self.recording.problems.append(
-                f"{directory} took no data for a part of the run: what {self.recording.collector} had to write then "
+                f"{directory} {TOOK_NO_DATA}: what {self.recording.collector} had to write then "
                 f"may be missing; steps, markers and Python stacks were kept in memory meanwhile. {outage}"
             )
 

@@ -51,7 +51,7 @@ def require(text: str, *, confident: bool = False) -> list[CheckedComparison]:
         others = {number: run.advice() for number, run in profiles.items() if run is not newest}
         steps = [gate.figures(other, number)["step"] for number, other in others.items() if other.step_ns]
         names["best"] = min([names["step"], *steps], key=lambda step: step.ns)
-    return gate.require(text, names, confident=confident)
+    return gate.require(text, names, confident=confident, doubts=advice.doubts)
 
 
 def _profile(run: EndedRun) -> Profile | None:

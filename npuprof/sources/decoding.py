@@ -10,7 +10,7 @@ import pandas as pd
 
 from npuprof import progress
 from npuprof.analysis.device_clocks import clock_text, device_clocks, on_host_clock
-from npuprof.analysis.examination import examine, mark_overruns, with_overruns
+from npuprof.analysis.examination import examine, lost_rows, mark_overruns, with_overruns
 from npuprof.errors import SourceError
 from npuprof.sources import database, folder_of_files, forms, torch_npu
 from npuprof.sources.base import Decoded
@@ -113,6 +113,7 @@ def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedRe
     if decoded.info.source == CLUSTER_ANALYSIS:
         return
     compare(frames, decoded.notes, decoded.info.collector)
+    decoded.info.examination += lost_rows(decoded.info.examination, decoded.notes, every)
     decoded.info.devices = devices_of(frames)
     decoded.info.clocks = clocks
     for clock in decoded.info.clocks:

@@ -68,8 +68,8 @@ class Violation:
     kind
         ``overrun``: durations that run over the next kernel of their stream; ``no_time``: rows whose time was not
         recorded; ``no_duration``: kernels of no duration; ``lost_tasks``: launches whose tasks are missing;
-        ``unexplained_wait``: waits for work that is not in the recording; ``end_lost``: device records end before the
-        run does; ``lost_rows``: rows that were lost at unknown times.
+        ``unexplained_wait``: waits for work that is not in the recording; ``lost_end``: steps without any record of a
+        device, beside a loss; ``lost_rows``: rows that were lost at unknown times.
     table
         The table that is wrong or lacks rows.
     message

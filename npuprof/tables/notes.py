@@ -80,9 +80,11 @@ class Notes:
         """Note information worth knowing about a file or layer (`source`)."""
         self._add("info", source, message, count)
 
-    def warning(self, source: str, message: str, count: int = 1, *, lacks: Iterable[str] = ()) -> None:
-        """Note that something was repaired or skipped; `lacks` are the tables that lack rows."""
-        self._add("warning", source, message, count, Loss(frozenset(lacks), 0))
+    def warning(
+        self, source: str, message: str, count: int = 1, *, lacks: Iterable[str] = (), missing_rows: int = 0
+    ) -> None:
+        """Note that something was repaired or skipped; `lacks` are tables that lack rows, `missing_rows` how many."""
+        self._add("warning", source, message, count, Loss(frozenset(lacks), missing_rows))
 
     def error(self, source: str, message: str, count: int = 1, *, lacks: Iterable[str] = ()) -> None:
         """Note that requested data could not be read or collected; `lacks` are the tables that lack rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 
 import npuprof
+from npuprof import simulator
+from npuprof.advice import gate
+from npuprof.cli import main
 from npuprof.profiles.profile import Profile
 from tests.sources.kineto.traces import KinetoTrace
 
@@ -183,3 +187,90 @@ def test_work_that_nothing_explains_is_not_recorded(tmp_path: Path) -> None:
     assert found.amount_ns == (1900 - 1016) * 1000
     parts = run.breakdown().groupby("part", observed=True)["duration_ns"].sum()
     assert parts["not_recorded"] == found.amount_ns
+
+
+@pytest.fixture
+def lost_tail(tmp_path: Path) -> Profile:
+    loop = _Loop()
+    _tail(loop)
+    (tmp_path / "lost").mkdir()
+    return loop.write(tmp_path / "lost")
+
+
+def test_incomplete_run_is_said_to_be_so(lost_tail: Profile) -> None:
+    advice = lost_tail.advice()
+    assert advice.doubts == ["kernels of steps 4-5 are missing"]
+    assert "incomplete" in str(advice).splitlines()[0]
+    assert "kernels of steps 4-5 are missing" in (advice._repr_html_() or "")
+    assert json.loads(advice.to_json())["incomplete"] == advice.doubts
+    assert advice.gains_at_least(0.01) is None
+
+
+def test_comparison_guards_against_lost_steps(lost_tail: Profile, tmp_path: Path) -> None:
+    whole = _Loop().write(tmp_path)
+    for difference, names in ((lost_tail - whole, (3, 3)), (whole - lost_tail, (3, 3))):
+        (guard,) = difference.guards
+        assert "is incomplete: kernels of steps 4-5 are missing" in guard
+        assert guard in json.loads(difference.to_json())["guards"]
+        assert (len(difference.a.steps), len(difference.b.steps)) == names
+        assert difference.delta_ns == 0
+        assert difference.slower_by(0.03) is None
+    assert (whole - whole).guards == []
+
+
+def test_command_cannot_tell_of_incomplete_runs(
+    lost_tail: Profile, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = _Loop().write(tmp_path)
+    lost, good = str(lost_tail.info.recording), str(whole.info.recording)
+    assert main(["advise", lost, "--fail-on", "90%"]) == 4
+    assert "cannot tell" in capsys.readouterr().err
+    assert main(["compare", lost, good, "--fail-on", "90%"]) == 4
+    assert main(["compare", good, good, "--fail-on", "90%"]) in (0, 4)
+    assert main(["advise", good, "--fail-on", "90%"]) == 0
+
+
+def test_gate_cannot_tell_of_incomplete_runs(lost_tail: Profile) -> None:
+    advice = lost_tail.advice()
+    names = gate.figures(advice)
+    assert gate.require("step < 1s", names)
+    with pytest.raises(gate.GateError, match="cannot tell, since the run is incomplete: kernels of steps 4-5"):
+        gate.require("step < 1s", names, doubts=advice.doubts)
+
+
+def test_examination_is_kept_when_saved(lost_tail: Profile, tmp_path: Path) -> None:
+    saved = npuprof.load(lost_tail.save(tmp_path / "saved"))
+    assert isinstance(saved, Profile)
+    assert saved.info.examination == lost_tail.info.examination
+    assert saved.breakdown().equals(lost_tail.breakdown())
+
+
+@pytest.mark.slow
+def test_lost_end_of_a_recording_is_not_idle(tmp_path: Path) -> None:
+    with npuprof.profile(output=tmp_path, collector="simulator") as session:
+        device = simulator.current().device(0)
+        tensor = simulator.Tensor((1 << 12,), "float16")
+        for _ in range(60):
+            for kind in ("Add", "Mul"):
+                device.launch(kind, inputs=[tensor, tensor], outputs=[tensor])
+            session.step()
+    folder = next(tmp_path.rglob("recording.json")).parent
+    whole = npuprof.load(folder)
+    assert isinstance(whole, Profile)
+    assert not whole.info.examination
+    for path in folder.rglob("stars_soc.data.*slice_0"):
+        content = path.read_bytes()
+        path.write_bytes(content[: len(content) // 128 // 2 * 128])
+    for name in ("recording.json.done", "end_info.0", "end_info.0.done"):
+        for path in folder.rglob(name):
+            path.unlink()
+    run = npuprof.load(folder)
+    assert isinstance(run, Profile)
+    lost = len(whole.kernels) - len(run.kernels)
+    assert lost > 40
+    (found,) = [each for each in run.info.examination if each.kind == "lost_end"]
+    assert abs(found.count - lost) <= 2
+    steps = run.accounting.steps
+    assert steps["step"][~steps["complete"]].min() in (29, 30, 31)
+    idle = run.breakdown().query("part.str.startswith('idle') and step > 32")
+    assert not len(idle)

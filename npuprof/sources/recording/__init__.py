@@ -25,6 +25,7 @@ from npuprof.recordings.recording import (
     LINES_JOURNAL_FILE_NAME,
     STACKS_FILE_NAME,
     STACKS_JOURNAL_FILE_NAME,
+    TOOK_NO_DATA,
     Recording,
 )
 from npuprof.sources.base import Decoded, Source
@@ -97,11 +98,13 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
         decoded.tables["marks"] = files.assign(decoded.tables["marks"], recording.domains, decoded.notes)
     _describe(decoded, recording, path)
     if not recording.stopped_ns:
-        decoded.notes.warning("recording", _NO_END.format(recording.collector) if run is None else _NO_END_YET)
+        message = _NO_END.format(recording.collector) if run is None else _NO_END_YET
+        decoded.notes.warning("recording", message, lacks=_OF_DEVICE if run is None else ())
     return decoded
 
 
 _USED_BY_CHILDREN = "processes that the cell started used it, and the processes option, which profiles them, was off"
+_OF_DEVICE = ("kernels", "tasks", "communication")
 _LOST = (
     "What had been written by then is shown; lost are what {} had not written yet, the step and the ranges that had "
     "not ended, and the Python stacks of the last tenth of a second"
@@ -269,7 +272,7 @@ def _describe(decoded: Decoded, recording: Recording, path: Path) -> None:
     if recording.unprofiled_children:
         decoded.notes.rewrite(lambda text: text.replace(NOT_USED, _USED_BY_CHILDREN))
     for problem in recording.problems:
-        decoded.notes.error(recording.collector, problem)
+        decoded.notes.error(recording.collector, problem, lacks=_OF_DEVICE if TOOK_NO_DATA in problem else ())
     for problem in recording.stack_problems:
         decoded.notes.warning(python_stacks.SOURCE, problem)
     if recording.clock_step_ns:

@@ -274,7 +274,7 @@ def _longest_of_statistics(run: Profile) -> Parts:
 
 
 def _longest_of_breakdown(run: Profile) -> Parts:
-    steps = run.accounting.steps.iloc[run.accounting.counted()]
+    steps = run.accounting.steps.iloc[run.accounting.basis.rows]
     if run.accounting.steps.duplicated(["rank", "device_id", "step"]).any():  # steps that only their order tells
         parts = run.accounting.by_part().loc[steps.index]
         parts = parts.melt(["rank", "device_id"], list(PARTS), "part", "duration_ns")
