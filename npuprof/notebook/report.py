@@ -61,7 +61,7 @@ def show_session(session: Session, saved_bytes: int = SAVED_BYTES) -> None:
     if not isinstance(run, Profile):
         show_set(run.read())
         return
-    show_run(run, _since_before(run, recording), saved_bytes)
+    show_run(run, partial(_since_before, run, recording), saved_bytes)
     for part in recording.parts:
         _show_part(part, recording)
     # On a full disk, even the recording's list of problems may be missing on disk: show it here.
@@ -92,11 +92,14 @@ def _since_before(run: Profile, recording: Recording) -> Rerun | None:
     return rerun
 
 
-def show_run(run: Profile, rerun: Rerun | None = None, saved_bytes: int = SAVED_BYTES) -> None:
-    """Show the summary of a run, and its explorer that needs no kernel, each as an output with a text equivalent.
+def show_run(
+    run: Profile, since_before: Callable[[], Rerun | None] | None = None, saved_bytes: int = SAVED_BYTES
+) -> None:
+    """Show the report of a run, and then what it folds, each as an output with a text equivalent.
 
-    `rerun` is what changed since the same cell ran before; `saved_bytes` is the size of both outputs. A failure is
-    shown instead of the part; only an interrupt is raised.
+    `since_before` compares the run with the run before, after the report is shown; `saved_bytes` is the size of both
+    outputs. Where there is nothing to fold, there is one output. A failure is shown instead of the part; only an
+    interrupt is raised.
     """
     top: list[_Bundle] = []
 
@@ -105,6 +108,9 @@ def show_run(run: Profile, rerun: Rerun | None = None, saved_bytes: int = SAVED_
         return top
 
     def second() -> list[_Bundle]:
+        rerun = since_before() if since_before is not None else None
+        if run._report.is_brief and rerun is None:
+            return []
         return _folds(run, rerun, saved_bytes - len(json.dumps(top)))
 
     _show({"report": first, "folded parts": second}, run.info.recording)

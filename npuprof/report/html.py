@@ -48,7 +48,7 @@ def report_html(report: Report, part: Literal["all", "top", "folds"] = "all") ->
         ``top`` for all that is not folded, ``folds`` for the row of folded parts, which an output of its own may hold.
     """
     classes = " ".join([CLASS, KEYS, AS_TEXT, *report.cells, *(["npuprof-folds"] if part == "folds" else [])])
-    return _template().render(report=report, part=part, classes=classes, style=_style())
+    return _template().render(report=report, part=part, classes=classes, style="" if report.is_brief else _style())
 
 
 @cache

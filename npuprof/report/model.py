@@ -168,6 +168,11 @@ class Report:
     unknown: str = ""
     cells: Sequence[str] = field(default=())
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether there is a sentence and nothing else: no parts, findings, code or warnings."""
+        return not (self.parts or self.problems or self.codes or self.warnings or self.folds)
+
 
 def code(text: str) -> Markup:
     """Return recorded text as code: between backticks, with its own backticks as apostrophes."""
