@@ -38,7 +38,7 @@ class Finding:
     state
         Whether it fires, is clean, or cannot tell.
     title
-        The problem, in a few words.
+        What is wrong and where, in about 12 words; code is in backticks.
     cost_ns
         Time of a step that the problem takes.
     gain_lo_ns, gain_hi_ns
@@ -48,9 +48,13 @@ class Finding:
     detail
         The sources of the cost, in one sentence.
     action
-        The next step, with the option or call.
+        One thing to do about it, in at most 15 words; code is in backticks.
     place
         Source line, rank or collective.
+    lines
+        File and line of the user's code that it concerns, the costliest first.
+    cause
+        The entry of :data:`npuprof.advice.causes.CAUSES` that title and action are from; empty for other findings.
     table, rows
         The evidence: rows of a table of the run, in table order.
     collect
@@ -79,6 +83,8 @@ class Finding:
     detail: str = ""
     action: str = ""
     place: str = ""
+    lines: tuple[tuple[str, int], ...] = ()
+    cause: str = ""
     table: str = ""
     rows: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
     collect: str = ""
@@ -105,8 +111,32 @@ class Finding:
     def __repr__(self) -> str:
         what = self.title or self.detail or self.collect
         costs = f"costs {duration(self.cost_ns)} of a step" if self.cost_ns else ""
-        gain = f", gain {duration(self.gain_lo_ns)} to {duration(self.gain_hi_ns)}" if self.gain_hi_ns else ""
+        gain = f", {self.gain}" if self.gain else ""
         return plain_line(f"<Finding {': '.join(filter(None, [f'{self.rule} {self.state}', what, costs]))}{gain}>")
+
+    @property
+    def gain(self) -> str:
+        """The gain as text: ``−6.75 ms`` if measured, else ``up to −6.75 ms`` or an interval; empty if unknown."""
+        low, high = duration(self.gain_lo_ns), duration(self.gain_hi_ns)
+        if not self.gain_hi_ns:
+            return ""
+        if low == high:
+            return f"−{high}"
+        if not self.gain_lo_ns:
+            return f"up to −{high}"
+        (number, unit), (_, other) = low.split(), high.split()
+        return f"−{number if unit == other else low} to −{high}"
+
+    @property
+    def method(self) -> str:
+        """Where the gain comes from, in one sentence; empty without a gain."""
+        if not self.gain_hi_ns:
+            return ""
+        if self.confidence == "measured":
+            return "Measured: a replay of the recorded run without it."
+        if self.saves is None:
+            return "An upper limit: all of the time that it takes."
+        return "Bounded by replays of the recorded run without it."
 
     @property
     def expected_ns(self) -> int:

@@ -216,7 +216,7 @@ def _folds(run: Profile, rerun: Rerun | None, saved_bytes: int) -> list[_Bundle]
     from npuprof.report.run import folds_of_run
 
     explorer = _explorer(run, saved_bytes)
-    folds = folds_of_run(run, explorer[0]["text/html"] if explorer else "", has_code=run._knows_lines())
+    folds = folds_of_run(run, lambda: run._user_code, explorer[0]["text/html"] if explorer else "")
     report = replace(run._report, folds=folds)
     text = "\n\n".join([*([rerun.text()] if rerun else []), *(bundle["text/plain"] for bundle in explorer)])
     return [{"text/plain": text, "text/html": report_html(report, "folds")}]

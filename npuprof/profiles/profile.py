@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from npuprof.exports.chrome_trace import TracedRun
     from npuprof.profiles.comparison import Comparison
     from npuprof.report.code import AnnotatedCode
+    from npuprof.report.lines import UserCode
     from npuprof.report.model import Report
     from npuprof.sources.unread import UnreadRun
 
@@ -223,18 +224,22 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
         return annotate(self.advice(), self._code_root)
 
-    def _knows_lines(self) -> bool:
-        """Return whether the run can name lines of code."""
+    @cached_property
+    def _user_code(self) -> UserCode | None:
         from npuprof.analysis.code_lines import has_lines
+        from npuprof.report.code import texts_of
+        from npuprof.report.lines import UserCode
 
-        return has_lines(self.tables) and not self.advice().left_out and bool(len(self.code()))
+        if not has_lines(self.tables) or self.advice().left_out:
+            return None
+        return UserCode(self.advice().facts, texts_of(self.info, self._code_root))
 
     @cached_property
     def _report(self) -> Report:
         """What a report has on the screen; what it folds is made where it is shown."""
         from npuprof.report.run import report_of_run
 
-        return report_of_run(self, has_code=self._knows_lines())
+        return report_of_run(self, lambda: self._user_code)
 
     @cached_property
     def launches(self) -> pd.DataFrame:
@@ -476,7 +481,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
     def _whole_report(self) -> Report:
         from npuprof.report.run import folds_of_run
 
-        return replace(self._report, folds=folds_of_run(self, has_code=self._knows_lines()))
+        return replace(self._report, folds=folds_of_run(self, lambda: self._user_code))
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the profile as a directory of Parquet files, which ``npuprof.load`` reads back; return its path.

@@ -22,7 +22,7 @@ from npuprof.lines.frames import cell_text, line_text
 from npuprof.options import NO_OPERATORS
 from npuprof.report.code_figures import MEASURES, FigureColumns
 from npuprof.report.code_texts import CodeTexts, head_of, is_head_alone
-from npuprof.report.lines import UserCode
+from npuprof.tables.info import Info
 from npuprof.words.quantities import counted, duration, printable, share
 from npuprof.words.texts import AS_TEXT, KEYS, LongText, cell_classes, plain_line
 
@@ -261,20 +261,6 @@ class AnnotatedCode(LongText):
             yield "(no line)", costs.iloc[-1]
         yield "(the run)", costs.sum()
 
-    @cached_property
-    def user_code(self) -> UserCode:
-        """The lines as a report shows them: those of the cell, inclusive of what they call."""
-        return UserCode(self._advice.facts, self._texts)
-
-    def marks(self, most: int) -> dict[tuple[str, int], list[int]]:
-        """Return the numbers of the first `most` findings that concern a line, by file and line."""
-        marks: dict[tuple[str, int], list[int]] = {}
-        for file, line, marked in zip(self._frame["file"], self._frame["line"], self._frame["marks"], strict=True):
-            numbers = [int(number) for number in str(marked).split(",") if number and int(number) <= most]
-            if numbers:
-                marks[(str(file), int(line))] = numbers
-        return marks
-
     def _one_line(self) -> str:
         return self.headline() if len(self) else "of no line"
 
@@ -424,9 +410,12 @@ class AnnotatedCode(LongText):
 
 def annotate(advice: Advice, root: Path | None = None) -> AnnotatedCode:
     """Return the code of the run that findings are of; its text is looked for below `root` if it was not recorded."""
-    info = advice.facts.info
-    texts = CodeTexts(info.code, root, info.started_ns, of_cell=not info.executed)
-    return AnnotatedCode(advice.facts.code_lines, advice, texts)
+    return AnnotatedCode(advice.facts.code_lines, advice, texts_of(advice.facts.info, root))
+
+
+def texts_of(info: Info, root: Path | None = None) -> CodeTexts:
+    """Return the texts of the user's files, from the recording or else from below a folder."""
+    return CodeTexts(info.code, root, info.started_ns, of_cell=not info.executed)
 
 
 def _marks(lines: CodeLines, advice: Advice) -> list[str]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.findings import Advice, gain
+from npuprof.advice.findings import Advice
 from npuprof.analysis.accounting import BETWEEN_STEPS
 from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.analysis.summary import Summary
 from npuprof.lines.frames import cell_text
-from npuprof.report.code import AnnotatedCode
 from npuprof.report.damage import damage_lines, damaged_tables, headline_mark
 from npuprof.report.facts import (
     PART_LABELS,
@@ -51,6 +50,8 @@ _TRIVIAL_NS = 1_000_000  # of a run of the host alone, below which lines say not
 class ReportedRun(Protocol):
     """What a report asks of a run."""
 
+    tables: MutableMapping[str, pd.DataFrame]
+
     @property
     def info(self) -> Info:
         """The facts."""
@@ -66,30 +67,24 @@ class ReportedRun(Protocol):
     def advice(self) -> Advice:
         """Return the findings."""
 
-    def code(self) -> AnnotatedCode:
-        """Return the user's code."""
+
+Lines: TypeAlias = Callable[[], UserCode | None]
+"""Returns the user's lines with their costs; None if the run knows no line."""
 
 
-def report_of_run(run: ReportedRun, *, has_code: bool) -> Report:
-    """Return what is on the screen for a run; :func:`folds_of_run` has what is folded.
-
-    Parameters
-    ----------
-    run
-        The run.
-    has_code
-        Whether the run knows lines of code.
-    """
-    info, notes, advice = run.info, run.notes, run.advice()
+def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
+    """Return what is on the screen for a run; :func:`folds_of_run` has what is folded."""
+    info, notes = run.info, run.notes
     nothing = nothing_text(run.summary, info)
     cells = cell_classes(info.cells)
     warnings = _warnings(info, notes)
     name = run_name(info)
-    if nothing or not advice.step_ns:
-        said = plain(nothing or advice.headline())
+    if nothing or not run.advice().step_ns:
+        said = plain(nothing or run.advice().headline())
         wall = f"{duration(run.summary.wall_ns)}" if run.summary.wall_ns else ""
-        takes_time = has_code and (run.summary.wall_ns or 0) >= _TRIVIAL_NS
-        codes = run.code().user_code.shown({}) if takes_time else []
+        took_ns = int(run.tables["statements"]["duration_ns"].sum())
+        lines = user_code() if took_ns >= _TRIVIAL_NS else None
+        codes = [] if lines is None else lines.shown({})
         return Report(
             name,
             wall,
@@ -100,9 +95,10 @@ def report_of_run(run: ReportedRun, *, has_code: bool) -> Report:
             codes=codes,
             cells=cells,
         )
+    advice = run.advice()
     facts = advice.facts
-    lines = run.code().user_code if has_code else None
     is_trivial = facts.accounting.of_host and advice.step_ns < _TRIVIAL_NS
+    lines = None if is_trivial else user_code()
     parts = [] if is_trivial else bar_parts(advice)
     return Report(
         name,
@@ -116,21 +112,21 @@ def report_of_run(run: ReportedRun, *, has_code: bool) -> Report:
         steps=_steps(advice),
         strips=[] if is_trivial else _strips(advice, lines),
         problems=[problem_of(finding, advice) for finding in advice.fired[:MOST_FINDINGS]],
-        codes=[] if lines is None or is_trivial else lines.shown(run.code().marks(MOST_FINDINGS)),
+        codes=[] if lines is None else lines.shown(_marks(advice)),
         cells=cells,
         unknown=_unknown(advice),
     )
 
 
-def folds_of_run(run: ReportedRun, explorer: str = "", *, has_code: bool) -> list[Fold]:
+def folds_of_run(run: ReportedRun, user_code: Lines, explorer: str = "") -> list[Fold]:
     """Return what is folded: functions, the explorer, kernels, memory, all numbers, all findings, notes, provenance."""
     info, notes, summary, advice = run.info, run.notes, run.summary, run.advice()
     tables = tables_of(summary)
     kernels = [table for table in tables if "kernel" in table.title]
     folds: list[Fold] = []
-    if has_code:
-        marks = run.code().marks(MOST_FINDINGS)
-        number, codes = run.code().user_code.called(marks)
+    lines = user_code()
+    if lines is not None:
+        number, codes = lines.called(_marks(advice))
         if codes:
             folds.append(Fold(f"Functions it calls ({number})", codes=codes))
     if explorer:
@@ -140,14 +136,14 @@ def folds_of_run(run: ReportedRun, explorer: str = "", *, has_code: bool) -> lis
     more = advice.fired[MOST_FINDINGS:]
     undecided = [f"{finding.rule.replace('_', ' ')}: {plain(finding.collect)}" for finding in advice.cannot_tell]
     if more or undecided:
-        texts = [f"{finding.title} {_gain(finding)}. {finding.action}" for finding in more]
+        texts = [f"{finding.title} {finding.gain}. {finding.action}" for finding in more]
         folds.append(Fold("More findings", [*texts, *(f"Not checked: {text}" for text in undecided)]))
     folds.append(
         Fold(
             "All numbers",
             figures=known_figures(summary, info, notes),
             tables=[table for table in tables if table not in kernels],
-            codes=run.code().user_code.whole(run.code().marks(MOST_FINDINGS)) if has_code else (),
+            codes=() if lines is None else lines.whole(_marks(advice)),
         )
     )
     provenance = [plain(" · ".join(origin(info))), plain(overhead_text(info)), *map(plain, clock_lines(info))]
@@ -349,19 +345,23 @@ def problem_of(finding: Finding, advice: Advice) -> Problem:
     why = [plain(finding.detail)] if finding.detail else []
     if finding.where:
         why.append(f"Evidence: {finding.where}; {code(f'advice()[{finding.rule!r}].show()')} opens it in the explorer.")
-    if finding.gain_hi_ns:
-        why.append("Measured: a replay without it." if finding.confidence == "measured" else "Bounded: an upper limit.")
+    why += [finding.method] if finding.method else []
     return Problem(
         finding.title,
         finding.action,
-        _gain(finding),
+        finding.gain,
         share(finding.gain_hi_ns, advice.step_ns) if finding.gain_hi_ns else "",
         why,
     )
 
 
-def _gain(finding: Finding) -> str:
-    return gain(finding)
+def _marks(advice: Advice) -> dict[tuple[str, int], list[int]]:
+    """Return the numbers of the findings that concern each line."""
+    marks: dict[tuple[str, int], list[int]] = {}
+    for number, finding in enumerate(advice.fired[:MOST_FINDINGS], 1):
+        for place in finding.lines:
+            marks.setdefault(place, []).append(number)
+    return marks
 
 
 def _unknown(advice: Advice) -> str:

@@ -222,7 +222,7 @@ def _compared(run: Profile, recording: Recording, before: Profile, earlier: Reco
 
 def note_outcome(recording: Recording, run: Profile, rerun: Rerun | None) -> None:
     """Keep in the recording what lists of runs show of it; it is written with the next change of it."""
-    step_ns = run.advice().step_ns
+    step_ns = run.accounting.basis.mean_ns
     recording.outcome = {"step_ns": step_ns} if step_ns else {}
     recording.outcome |= dict(zip(("busy_ns", "span_ns"), busy_times(run.summary), strict=True))
     if rerun is not None:
