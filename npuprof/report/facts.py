@@ -59,13 +59,17 @@ def overhead_text(info: Info) -> str:
     on += [name for name in ("stacks", "memory", "shapes", "l2") if info.options.get(name) is True]
     parts = [f"{duration(cost['start_ns'])} to start", f"{duration(cost['stop_ns'])} to stop"]
     parts += [f"{size(cost['written_bytes'])} written"] if "written_bytes" in cost else []
-    sentence = f"Profiling ({', '.join(on)}) took {', '.join(parts)}."
-    code_ns, repeat_ns = cost.get("code_ns", 0), cost.get("repeat_ns", 0)
+    return " ".join(filter(None, [f"Profiling ({', '.join(on)}) took {', '.join(parts)}.", repeat_text(info)]))
+
+
+def repeat_text(info: Info) -> str:
+    """Return how long the cell took with and without the profiler; empty if it did not run twice."""
+    code_ns, repeat_ns = info.overhead.get("code_ns", 0), info.overhead.get("repeat_ns", 0)
     if repeat_ns <= 0 or code_ns <= 0:
-        return sentence
+        return ""
     more = f"{share(code_ns - repeat_ns, repeat_ns)} more" if code_ns > repeat_ns else "no less"
     return (
-        f"{sentence} The cell ran twice: {duration(code_ns)} profiled, then {duration(repeat_ns)} unprofiled, {more}; "
+        f"The cell ran twice: {duration(code_ns)} profiled, then {duration(repeat_ns)} unprofiled, {more}; "
         "what only a first run does, such as imports and compilation, is in the former alone."
     )
 

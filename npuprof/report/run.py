@@ -27,6 +27,7 @@ from npuprof.report.facts import (
     nothing_text,
     origin,
     overhead_text,
+    repeat_text,
     tables_of,
 )
 from npuprof.report.lines import Costliest, UserCode
@@ -91,7 +92,7 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
             [info.chip] if info.chip and not nothing else [],
             info.simulated and not nothing,
             warnings,
-            sentence=said,
+            sentence=" ".join(filter(None, [said, plain(repeat_text(info))])),
             codes=codes,
             cells=cells,
         )
@@ -107,7 +108,7 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
         info.simulated,
         warnings,
         *_aside(advice),
-        sentence=_sentence(advice, lines),
+        sentence=" ".join(filter(None, [_sentence(advice, lines), plain(repeat_text(info))])),
         parts=parts,
         steps=_steps(advice),
         strips=[] if is_trivial else _strips(advice, lines),

@@ -49,8 +49,8 @@ class Executed:
 
     @property
     def has_report(self) -> bool:
-        """Whether the summary of a run is among what was displayed."""
-        return any(data["text/plain"].startswith("npuprof ·") for data in self.displays)
+        """Whether the report of a run is among what was displayed."""
+        return any('class="npuprof-report ' in data.get("text/html", "") for data in self.displays)
 
     def contents(self, kind: str) -> list[Content]:
         return [content for found, content in self.messages if found == kind]
