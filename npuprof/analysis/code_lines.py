@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -14,13 +14,16 @@ from npuprof.analysis.accounting import IDLE, Accounting
 from npuprof.analysis.correlation import LAYERS
 from npuprof.analysis.host_accounting import is_of_host
 from npuprof.analysis.idle_causes import UNKNOWN
-from npuprof.analysis.intervals import Spans, pieces, within
+from npuprof.analysis.intervals import Spans, within
 from npuprof.analysis.memory_peak import blocks_at_peak
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, has_user_frames
-from npuprof.analysis.sampled_gaps import NO_PIECES, Pieces, number_at, seen_in
-from npuprof.arrays import Bools, Int64
+from npuprof.analysis.sampled_gaps import NO_PIECES, Pieces, seen_in
+from npuprof.arrays import Bools, Int64, search_in_groups
 from npuprof.lines.frames import Frame, in_full, is_whole
+
+Thread: TypeAlias = int | Int64
+"""A thread, or one for each moment."""
 
 _CELL = "<cell>"
 _NO_CELLS: Spans = (np.zeros(0, np.int64),) * 2
@@ -69,7 +72,6 @@ class CodeLines:
             np.concatenate([tables[name][column].to_numpy(np.int64) for name in LAYERS])
             for column in ("start_ns", "duration_ns", "thread_id")
         )
-        self._pieces: dict[int, Pieces] = {}
 
     @cached_property
     def _peak(self) -> pd.DataFrame:
@@ -142,7 +144,7 @@ class CodeLines:
         columns = {
             "device_ns": (_sums(count, of_kernel, kernels["duration_ns"].to_numpy(np.int64)), not alone),
             "idle_ns": (idle, not alone),
-            "host_ns": (sum((sums for _, sums in self._host()), np.zeros(count + 1, np.int64)), has_host),
+            "host_ns": (_sums(count, *self._host()[1:]), has_host),
             "launches": (_sums(count, of_kernel, ones[: len(kernels)]), not alone),
             "operators": (_sums(count, of_operator, ones[: len(of_operator)]), bool(len(operators))),
             "peak_bytes": (peak, bool(len(self._peak))),
@@ -185,8 +187,12 @@ class CodeLines:
 
     def place(self, row: int) -> tuple[str, int]:
         """Return file and line of a row of :meth:`table`."""
+        return self._line_places[row]
+
+    @cached_property
+    def _line_places(self) -> list[tuple[str, int]]:
         lines = self._located[0]
-        return str(lines["file"].iloc[row]), int(lines["line"].iloc[row])
+        return list(zip(map(str, lines["file"]), map(int, lines["line"]), strict=True))
 
     def host_of_threads(self) -> pd.DataFrame:
         """Return ``thread_id``, ``row`` of :meth:`table` and ``host_ns``: the time of each thread adds up.
@@ -194,30 +200,26 @@ class CodeLines:
         The time of a thread is that in which an operator, a call or a Python function runs on it; of the thread of a
         cell, in which an operator, a call or a statement does.
         """
-        parts = [
-            pd.DataFrame({"thread_id": thread, "row": np.arange(len(sums)), "host_ns": sums})
-            for thread, sums in self._host()
-        ]
-        table: pd.DataFrame = (
-            pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["thread_id", "row", "host_ns"])
-        )
-        return table
+        thread, line, time = self._host()
+        frame: pd.DataFrame = pd.DataFrame({"thread_id": thread, "row": line, "host_ns": time})
+        frame["row"] = frame["row"].where(frame["row"] >= 0, len(self._located[0]))
+        sums: pd.DataFrame = frame.groupby(["thread_id", "row"], as_index=False).sum()
+        return sums
 
     # -- the host --------------------------------------------------------------------------------------------------
 
-    def _host(self) -> Iterator[tuple[int, Int64]]:
-        """Yield each thread with its time by line."""
-        threads: set[int] = set(np.unique(self._thread).tolist())
-        for thread in sorted(threads if self.cell_thread is None else threads | {self.cell_thread}):
-            edges = self.edges(thread)
-            moments = edges[:-1]
-            is_busy = self.is_busy(thread, moments)
-            lines, times = self.lines_at(thread, moments), np.diff(edges)
-            if len(self._executed[0]):
-                times = within(self._executed, moments, edges[1:])
-            yield thread, _sums(len(self._located[0]), lines[is_busy], times[is_busy])
+    def _host(self) -> tuple[Int64, Int64, Int64]:
+        """Return thread, line (-1 for none) and length of each piece of time in which a thread works."""
+        threads, moments = self._all_edges
+        of_host = np.unique(self._thread)
+        of_host = of_host if self.cell_thread is None else np.append(of_host, self.cell_thread)
+        at = np.flatnonzero((threads[1:] == threads[:-1]) & np.isin(threads[:-1], of_host))
+        threads, starts, ends = threads[at], moments[at], moments[at + 1]
+        times = within(self._executed, starts, ends) if len(self._executed[0]) else ends - starts
+        is_busy = self.is_busy(threads, starts)
+        return threads[is_busy], self.lines_at(threads, starts)[is_busy], times[is_busy]
 
-    def is_busy(self, thread: int, moments: Int64) -> Bools:
+    def is_busy(self, thread: Thread, moments: Int64) -> Bools:
         """Return whether an operator, a call, a Python function or a statement runs on a thread at each moment."""
         is_busy: Bools = self._row_at(self._calls, thread, moments) >= 0
         return is_busy | (self._python_at(thread, moments) >= 0) | (self.statement_at(thread, moments) >= 0)
@@ -245,45 +247,62 @@ class CodeLines:
 
     def edges(self, thread: int) -> Int64:
         """Return the moments at which something begins or ends on a thread, in order."""
-        on_thread = self._thread == thread
-        start, duration = self._start[on_thread], self._duration[on_thread]
-        edges = [start, start + duration, *self._sampled(thread)[:2]]
-        if thread == self.cell_thread:
-            edges += list(self._statements)
-        return _distinct(np.concatenate(edges))
+        threads, moments = self._all_edges
+        return moments[np.searchsorted(threads, thread, "left") : np.searchsorted(threads, thread, "right")]
 
-    def _sampled(self, thread: int) -> Pieces:
-        """Return the lines that samples saw between the calls of a thread."""
-        if thread not in self._pieces:
-            samples = self._tables["sampled_lines"]
-            chosen = np.flatnonzero((samples["thread_id"] == thread).to_numpy(bool) & (self._located[1][3] >= 0))
-            moments, lines = samples["time_ns"].to_numpy(np.int64)[chosen], self._located[1][3][chosen]
-            self._pieces[thread] = NO_PIECES
-            if len(chosen):
-                self._pieces[thread] = seen_in(*self._gaps(thread, moments), moments, lines)
-        return self._pieces[thread]
+    @cached_property
+    def _all_edges(self) -> tuple[Int64, Int64]:
+        """Thread and moment at which something begins or ends, by thread in order."""
+        every, sampled = slice(None), self._sampled
+        return self._edges(every, np.tile(sampled.threads, 2), np.concatenate((sampled.starts, sampled.ends)))
 
-    def _gaps(self, thread: int, moments: Int64) -> tuple[Spans, Int64]:
-        """Return when a sampled thread ran no call, and between which lines."""
-        is_call = np.flatnonzero(self._thread == thread)
-        is_call = is_call[is_call >= self._first]
-        starts = self._start[is_call]
-        edges = [starts, starts + self._duration[is_call]]
-        if thread == self.cell_thread:
-            edges += list(self._statements)
-        edge = _distinct(np.concatenate(edges))
-        if not len(edge) or moments[0] < edge[0]:
-            edge = np.append(moments[0], edge)
-        if moments[-1] >= edge[-1]:
-            edge = np.append(edge, moments[-1] + 1)
-        begins, ends = edge[:-1], edge[1:]
+    def _edges(self, rows: slice, more_threads: Int64, more: Int64) -> tuple[Int64, Int64]:
+        start = self._start[rows]
+        threads = [*[self._thread[rows]] * 2, more_threads]
+        moments = [start, start + self._duration[rows], more]
+        if self.cell_thread is not None:
+            moments += list(self._statements)
+            threads += [np.full(len(side), self.cell_thread) for side in self._statements]
+        return _distinct(np.concatenate(threads), np.concatenate(moments))
+
+    @cached_property
+    def _sampled(self) -> Pieces:
+        """The lines that samples saw between the calls of threads."""
+        samples = self._tables["sampled_lines"]
+        chosen = np.flatnonzero(self._located[1][3] >= 0)
+        if not len(chosen):
+            return NO_PIECES
+        threads = samples["thread_id"].to_numpy(np.int64)[chosen]
+        order = np.argsort(threads, kind="stable")
+        threads, chosen = threads[order], chosen[order]
+        moments, lines = samples["time_ns"].to_numpy(np.int64)[chosen], self._located[1][3][chosen]
+        return seen_in(*self._gaps(threads, moments), threads, moments, lines)
+
+    def _gaps(self, threads: Int64, moments: Int64) -> tuple[Int64, Spans, Int64]:
+        """Return when sampled threads ran no call, and between which lines."""
+        sampled, first = np.unique(threads, return_index=True)
+        last = np.append(first[1:], len(threads)) - 1
+        edge_threads, edges = self._edges(slice(self._first, None), threads[:0], moments[:0])
+        low, high = (np.searchsorted(edge_threads, sampled, side) for side in ("left", "right"))
+        bounds = np.append(edges, 0)
+        is_before = (low == high) | (moments[first] < bounds[low])
+        is_after = (low == high) | (moments[last] >= bounds[high - 1])
+        edge_threads, edges = _distinct(
+            np.concatenate((edge_threads[np.isin(edge_threads, sampled)], sampled[is_before], sampled[is_after])),
+            np.concatenate(
+                (edges[np.isin(edge_threads, sampled)], moments[first][is_before], moments[last][is_after] + 1)
+            ),
+        )
+        at = np.flatnonzero(edge_threads[1:] == edge_threads[:-1])
+        thread, begins, ends = edge_threads[at], edges[at], edges[at + 1]
         statement = self.statement_at(thread, begins)
-        is_gap = (self._row_at(self._calls, thread, begins) < 0) & ((thread != self.cell_thread) | (statement >= 0))
-        begins, ends, statement = begins[is_gap], ends[is_gap], statement[is_gap]
+        of_cell = thread == self.cell_thread if self.cell_thread is not None else np.zeros(len(thread), np.bool_)
+        is_gap = (self._row_at(self._calls, thread, begins) < 0) & (~of_cell | (statement >= 0))
+        thread, begins, ends, statement = thread[is_gap], begins[is_gap], ends[is_gap], statement[is_gap]
         before, after = self._row_at(self._calls, thread, begins - 1), self._following(thread, ends)
         numbers, of_statement = np.append(self._numbers, -1), np.append(self._located[1][1], -1)
-        kinds = np.stack((of_statement[statement], numbers[before], numbers[after]))
-        return (begins, ends), np.unique(kinds, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        kinds = np.stack((thread, of_statement[statement], numbers[before], numbers[after]))
+        return thread, (begins, ends), np.unique(kinds, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     @cached_property
     def _statements(self) -> Spans:
@@ -293,28 +312,29 @@ class CodeLines:
         )
         return begins, begins + durations
 
-    def statement_at(self, thread: int, moments: Int64) -> Int64:
+    def statement_at(self, thread: Thread, moments: Int64) -> Int64:
         """Return the statement that runs on a thread at each moment, -1 for none."""
         begins, ends = self._statements
-        if thread != self.cell_thread or not len(begins):
+        if self.cell_thread is None or not len(begins):
             return np.full(len(moments), -1, np.int64)
         at = np.searchsorted(begins, moments, side="right") - 1
-        return np.where((at >= 0) & (moments < ends[at]), at, -1)
+        return np.where((thread == self.cell_thread) & (at >= 0) & (moments < ends[at]), at, -1)
 
-    def _row_at(self, nested: tuple[Nesting, Int64], thread: int, moments: Int64) -> Int64:
+    def _row_at(self, nested: tuple[Nesting, Int64], thread: Thread, moments: Int64) -> Int64:
         """Return the innermost host row at each moment on a thread, -1 for none."""
-        place = nested[0].innermost(moments + 1, np.full(len(moments), thread))
+        place = nested[0].innermost(moments + 1, _each(thread, moments))
         return np.append(nested[1], -1)[place]
 
-    def _python_at(self, thread: int, moments: Int64) -> Int64:
+    def _python_at(self, thread: Thread, moments: Int64) -> Int64:
         """Return the innermost Python call at each moment, -1 for none.
 
         On the thread of the cell that is none before the first statement: a sampled call seems to begin early.
         """
         python = self._row_at(self._python, thread, moments)
-        return np.where((thread == self.cell_thread) & (self.statement_at(thread, moments) < 0), -1, python)
+        of_cell = _each(thread, moments) == (-1 if self.cell_thread is None else self.cell_thread)
+        return np.where(of_cell & (self.statement_at(thread, moments) < 0), -1, python)
 
-    def lines_at(self, thread: int, moments: Int64) -> Int64:
+    def lines_at(self, thread: Thread, moments: Int64) -> Int64:
         """Return the line that runs on a thread from each moment to the next edge, -1 for none."""
         numbers, functions = np.append(self._numbers, -1), np.append(self._located[2], -1)
         call, python = self._row_at(self._calls, thread, moments), self._python_at(thread, moments)
@@ -326,15 +346,22 @@ class CodeLines:
         lines = np.where(is_next, numbers[following], numbers[call])
         lines = np.where(lines < 0, np.append(self._located[1][1], -1)[statement], lines)
         lines = np.where(lines < 0, numbers[python], lines)
-        sampled = number_at(self._sampled(thread), moments)
+        sampled = self._sampled.number_at(_each(thread, moments), moments)
         return np.where(sampled >= 0, sampled, lines)
 
-    def _following(self, thread: int, moments: Int64) -> Int64:
+    def _following(self, thread: Thread, moments: Int64) -> Int64:
         """Return the next operator or call with a line that begins on a thread at each moment or later, -1 for none."""
-        rows = np.flatnonzero((self._thread == thread) & (self._numbers >= 0))
-        rows = rows[rows >= self._first]
-        rows = rows[np.argsort(self._start[rows], kind="stable")]
-        return np.append(rows, -1)[np.searchsorted(self._start[rows], moments, side="left")]
+        rows, threads, starts = self._lined
+        thread = _each(thread, moments)
+        at = search_in_groups(threads, starts, thread, moments, "left")
+        return np.where(np.append(threads, -1)[at] == thread, np.append(rows, -1)[at], -1)
+
+    @cached_property
+    def _lined(self) -> tuple[Int64, Int64, Int64]:
+        """Operators and calls with a line, their threads and starts, by thread in order."""
+        rows = self._first + np.flatnonzero(self._numbers[self._first :] >= 0)
+        rows = rows[np.lexsort((self._start[rows], self._thread[rows]))]
+        return rows, self._thread[rows], self._start[rows]
 
     # -- the device ------------------------------------------------------------------------------------------------
 
@@ -373,30 +400,43 @@ class CodeLines:
             for device in np.unique(owners).tolist():
                 chosen = np.flatnonzero(owners == device)
                 chosen = chosen[np.argsort(starts[chosen], kind="stable")]
-                parts += self._idle_of(device, (starts[chosen], starts[chosen] + durations[chosen]))
+                parts.append(self._idle_of(device, (starts[chosen], starts[chosen] + durations[chosen])))
         starts, ends, lines = (np.concatenate(column) for column in zip(*parts, strict=True))
         return starts, ends, lines
 
-    def _idle_of(self, device: int, idle: Spans) -> Iterator[tuple[Int64, Int64, Int64]]:
-        """Yield the pieces of the idle time of a device with their lines."""
+    def _idle_of(self, device: int, idle: Spans) -> tuple[Int64, Int64, Int64]:
+        """Return the pieces of the idle time of a device with their lines."""
         kernels = self._tables["kernels"]
         rows = np.flatnonzero((kernels["device_id"] == device).to_numpy(bool))
         rows = rows[np.argsort(kernels["start_ns"].to_numpy(np.int64)[rows], kind="stable")]
         following = np.searchsorted(kernels["start_ns"].to_numpy(np.int64)[rows], idle[1], side="left")
         launcher = np.append(self._places.causes.launchers[rows], -1)[following]
         threads = np.where(launcher >= 0, np.append(self._thread, 0)[launcher], self.main_thread)
-        for thread in np.unique(threads).tolist():
-            spans = idle[0][threads == thread], idle[1][threads == thread]
-            edges = self.edges(thread)
-            if thread != self.main_thread:
-                edges = _distinct(np.concatenate((edges, self.edges(self.main_thread))))
-            low, high = (np.append(edges, side) for side in (spans[0][0], spans[1][-1]))
-            windows = np.append(low.min(), edges), np.append(edges, high.max())
-            starts, ends, _ = pieces(spans, windows)
-            running = np.append(self._numbers, -1)[self._row_at(self._calls, thread, starts)]
-            running = np.where(running >= 0, running, number_at(self._sampled(thread), starts))
-            of_main, of_thread = (self.lines_at(each, starts) for each in (self.main_thread, thread))
-            yield starts, ends, np.where(running >= 0, running, np.where(of_main >= 0, of_main, of_thread))
+        order = np.argsort(threads, kind="stable")
+        threads, spans = threads[order], (idle[0][order], idle[1][order])
+        main = _each(self.main_thread, threads)
+        owners, moments = zip(
+            (np.arange(len(threads)), spans[0]),
+            *(self._edges_within(each, spans) for each in (threads, main)),
+            strict=True,
+        )
+        owner, starts = _distinct(np.concatenate(owners), np.concatenate(moments))
+        is_last = np.append(owner[1:] != owner[:-1], True)[: len(owner)]
+        ends = np.where(is_last, spans[1][owner], np.append(starts[1:], 0)[: len(starts)])
+        owner, starts, ends = (column[ends > starts] for column in (owner, starts, ends))
+        thread, main = threads[owner], main[owner]
+        running = np.append(self._numbers, -1)[self._row_at(self._calls, thread, starts)]
+        running = np.where(running >= 0, running, self._sampled.number_at(thread, starts))
+        of_main, of_thread = (self.lines_at(each, starts) for each in (main, thread))
+        return starts, ends, np.where(running >= 0, running, np.where(of_main >= 0, of_main, of_thread))
+
+    def _edges_within(self, threads: Int64, spans: Spans) -> tuple[Int64, Int64]:
+        """Return the edges of a thread that lie within each interval: the number of the interval, and the moment."""
+        first = search_in_groups(*self._all_edges, threads, spans[0], "right")
+        counts = np.maximum(search_in_groups(*self._all_edges, threads, spans[1], "left") - first, 0)
+        owner = np.repeat(np.arange(len(counts)), counts)
+        rows = np.arange(len(owner)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
+        return owner, self._all_edges[1][rows]
 
     @cached_property
     def main_thread(self) -> int:
@@ -428,11 +468,16 @@ def _in_full(codes: Int64, names: list[str], recorded: Collection[str]) -> tuple
     return np.array([*(numbers[name] for name in named), -1], np.int64)[codes], list(numbers)
 
 
-def _distinct(moments: Int64) -> Int64:
-    """Return the distinct moments in order; for so many of them, NumPy's own takes several times as long."""
-    ordered = np.sort(moments)
-    distinct: Int64 = ordered[np.append(True, ordered[1:] > ordered[:-1])[: len(ordered)]]
-    return distinct
+def _each(thread: Thread, moments: Int64) -> Int64:
+    return np.broadcast_to(np.asarray(thread, np.int64), moments.shape)
+
+
+def _distinct(groups: Int64, moments: Int64) -> tuple[Int64, Int64]:
+    """Return the distinct pairs in order."""
+    order = np.lexsort((moments, groups))
+    groups, moments = groups[order], moments[order]
+    is_new = np.append(True, (groups[1:] != groups[:-1]) | (moments[1:] != moments[:-1]))[: len(groups)]
+    return groups[is_new], moments[is_new]
 
 
 def _sums(count: int, lines: Int64, values: Int64) -> Int64:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 
 from npuprof.analysis.intervals import Spans
-from npuprof.arrays import Int64
-
-Pieces = tuple[Int64, Int64, Int64]
-"""Starts and ends, in order of time, and a number of each."""
-
-NO_PIECES: Pieces = (np.zeros(0, np.int64),) * 3
+from npuprof.arrays import Int64, search_in_groups
 
 
-def seen_in(gaps: Spans, kinds: Int64, moments: Int64, lines: Int64) -> Pieces:
+class Pieces(NamedTuple):
+    """Thread, start and end of each piece, by thread in order of time, and a number of each."""
+
+    threads: Int64
+    starts: Int64
+    ends: Int64
+    numbers: Int64
+
+    def number_at(self, threads: Int64, moments: Int64) -> Int64:
+        """Return the number of the piece that holds each moment of a thread, -1 without one."""
+        at = search_in_groups(self.threads, self.starts, threads, moments, "right") - 1
+        is_inside = (at >= 0) & (np.append(self.threads, -1)[at] == threads) & (moments < np.append(self.ends, 0)[at])
+        return np.where(is_inside, np.append(self.numbers, -1)[at], -1)
+
+
+NO_PIECES = Pieces(*(np.zeros(0, np.int64) for _ in range(4)))
+
+
+def seen_in(
+    gap_threads: Int64, gaps: Spans, kinds: Int64, sample_threads: Int64, moments: Int64, lines: Int64
+) -> Pieces:
     """Divide gaps between calls among the lines that samples saw in them.
 
     A gap without a sample has the line that samples mostly saw in gaps of its kind, unless it is shorter than half of
@@ -22,16 +39,17 @@ def seen_in(gaps: Spans, kinds: Int64, moments: Int64, lines: Int64) -> Pieces:
 
     Parameters
     ----------
-    gaps
-        Times of a thread between two calls, in order.
+    gap_threads, gaps
+        Times between two calls, by thread in order.
     kinds
-        A number of each gap: gaps with the same one are between the same two lines.
-    moments, lines
-        The samples of the thread, in order, and the line that each saw.
+        A number of each gap: gaps with the same one are of the same thread and between the same two lines.
+    sample_threads, moments, lines
+        The samples, by thread in order, and the line that each saw.
     """
     starts, ends = gaps
-    at = np.searchsorted(starts, moments, side="right") - 1
-    inside = np.flatnonzero((at >= 0) & (moments < np.append(ends, 0)[at]))
+    at = search_in_groups(gap_threads, starts, sample_threads, moments, "right") - 1
+    inside = (at >= 0) & (np.append(gap_threads, -1)[at] == sample_threads) & (moments < np.append(ends, 0)[at])
+    inside = np.flatnonzero(inside)
     if not len(inside):
         return NO_PIECES
     gap, moment, line = at[inside], moments[inside], lines[inside]
@@ -49,16 +67,10 @@ def seen_in(gaps: Spans, kinds: Int64, moments: Int64, lines: Int64) -> Pieces:
     rest = np.flatnonzero(unseen)
     rest = rest[2 * (ends[rest] - starts[rest]) >= shortest.loc[kinds[rest]].to_numpy(np.int64)]
     pieces = (
+        np.concatenate((gap_threads[gap], gap_threads[rest])),
         np.concatenate((begins, starts[rest])),
         np.concatenate((stops, ends[rest])),
         np.concatenate((line, line_of.loc[kinds[rest]].to_numpy(np.int64))),
     )
-    order = np.argsort(pieces[0], kind="stable")
-    return pieces[0][order], pieces[1][order], pieces[2][order]
-
-
-def number_at(pieces: Pieces, moments: Int64) -> Int64:
-    """Return the number of the piece that holds each moment, -1 without one."""
-    starts, ends, numbers = pieces
-    at = np.searchsorted(starts, moments, side="right") - 1
-    return np.where((at >= 0) & (moments < np.append(ends, 0)[at]), np.append(numbers, -1)[at], -1)
+    order = np.lexsort((pieces[1], pieces[0]))
+    return Pieces(*(column[order] for column in pieces))
