@@ -30,6 +30,7 @@ COLUMNS: Mapping[Weight, tuple[str, str]] = {
 }
 """The self column and the total column of each weight."""
 
+_FEW = 32  # keys, for which a dictionary is quicker than pandas: calls may be nested a hundred thousand deep
 _UNNAMED = "(unnamed)"
 _OUTSIDE = "(outside of modules)"
 
@@ -219,7 +220,7 @@ class Nodes:
 
     def add(self, above: Int64, codes: Int64) -> Int64:
         """Add a node for each distinct pair of parent and label; return the node of each pair."""
-        batch, keys = pd.factorize((above + 1) * self.label_count + codes)
+        batch, keys = _factorize((above + 1) * self.label_count + codes)
         nodes = batch.astype(np.int64) + self.count
         self.parents.append(keys // self.label_count - 1)
         self.labels.append(keys % self.label_count)
@@ -230,8 +231,8 @@ class Nodes:
         """Return the nodes as paths; `host` and `kernels` are the nodes of slices."""
         parent, label = np.concatenate(self.parents), np.concatenate(self.labels)
         depth = _depths(parent)
-        size = _sizes(parent, depth)
-        place = _places(parent, depth, size)
+        size = _sizes(parent)
+        place = _places(parent, size)
         order = np.empty_like(place)
         order[place] = np.arange(len(place))
         return MergedCalls(
@@ -244,6 +245,14 @@ class Nodes:
             kernel_path=place[kernels],
             causes=causes_of_slices,
         )
+
+
+def _factorize(keys: Int64) -> tuple[Int64, Int64]:
+    if len(keys) > _FEW:
+        return pd.factorize(keys)
+    numbers: dict[int, int] = {}
+    batch = [numbers.setdefault(key, len(numbers)) for key in keys.tolist()]
+    return np.array(batch, np.int64), np.array(list(numbers), np.int64)
 
 
 def _add_stacked(nodes_so_far: Nodes, stacks: LaunchStacks, codes: Int64) -> Int64:
@@ -312,22 +321,23 @@ def _depths(parents: Int64) -> Int64:
     return depths
 
 
-def _sizes(parents: Int64, depths: Int64) -> Int64:
-    """Return the number of rows in each subtree."""
-    sizes = np.ones(len(parents), np.int64)
-    for rows in list(_levels(depths))[:0:-1]:
-        np.add.at(sizes, parents[rows], sizes[rows])
-    return sizes
+def _sizes(parents: Int64) -> Int64:
+    """Return the number of rows in each subtree; parents come before their children."""
+    above = parents.tolist()
+    sizes = [1] * len(above)
+    for row in range(len(above) - 1, -1, -1):
+        if above[row] >= 0:
+            sizes[above[row]] += sizes[row]
+    return np.array(sizes, np.int64)
 
 
-def _places(parents: Int64, depths: Int64, sizes: Int64) -> Int64:
+def _places(parents: Int64, sizes: Int64) -> Int64:
     """Return the position of each row: callers directly before their callees, siblings in order."""
-    places = np.zeros(len(parents), np.int64)
-    for level, rows in enumerate(_levels(depths)):
-        first = places[parents[rows]] + 1 if level else np.zeros(len(rows), np.int64)
-        order = np.argsort(first, kind="stable")
-        rows, first = rows[order], first[order]
-        before = np.cumsum(sizes[rows]) - sizes[rows]  # over the whole level; below, counted from the first sibling
-        is_first: npt.NDArray[np.bool_] = np.diff(first, prepend=-1) != 0
-        places[rows] = first + before - before[np.maximum.accumulate(np.where(is_first, np.arange(len(rows)), 0))]
-    return places
+    places: list[int] = []
+    free = [0] * (len(parents) + 1)  # where the next child of each row goes; the last one is the root
+    for row, (parent, size) in enumerate(zip(parents.tolist(), sizes.tolist(), strict=True)):
+        place = free[parent]
+        places.append(place)
+        free[parent] += size
+        free[row] = place + 1
+    return np.array(places, np.int64)
