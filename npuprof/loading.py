@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -11,11 +11,14 @@ from npuprof.errors import NpuprofError, OptionsError, SourceError
 from npuprof.options.load_arguments import FORMS
 from npuprof.parameters import checked
 from npuprof.profiles.profile import Profile
+from npuprof.ranks.given_ranks import with_ranks
 from npuprof.ranks.job_processes import JobProcesses
+from npuprof.sources import kineto
 from npuprof.sources.base import Decoded, Preference
 from npuprof.sources.decoding import decode_run
-from npuprof.sources.detect import DetectedResult, detect
+from npuprof.sources.detect import DetectedResult, detect, ranks_of_file
 from npuprof.sources.files.walk import Walk
+from npuprof.sources.kineto.merged import SeveralRanksError
 from npuprof.sources.selection import Moment, Selection, choose
 from npuprof.sources.unread import UnreadRun, unread
 
@@ -118,6 +121,7 @@ def load_set(
     client: Client | None = None,
     code_root: str | PathLike[str] | None = None,
     chip: str | None = None,
+    ranks: Sequence[int] | Mapping[str, int] | None = None,
 ) -> ProfileSet:
     """Open all runs at a path as a set, even if there is only one; each run is read on first use.
 
@@ -125,17 +129,26 @@ def load_set(
     ----------
     path, source, steps, start, end, client, code_root, chip
         See :func:`load`.
+    ranks
+        The rank of each run, where its files name none or another one: a list in the order of the paths, in which
+        numbers count as numbers (``node2`` comes before ``node10``), or ranks by path or file name.
 
     Raises
     ------
     SourceError
         If nothing at the path can be read.
     OptionsError
-        If an argument has a wrong value, both steps and a time range are given, `code_root` is no folder, or no chip
-        has that name.
+        If an argument has a wrong value, both steps and a time range are given, `code_root` is no folder, no chip
+        has that name, or `ranks` does not fit the runs.
     """
     given = _Given(_folder(code_root), _chip_named(chip))
     root, walked, selection = _detect(path, source, steps, start, end)
+    if len(walked.results) == 1 and walked.results[0].source is kineto.SOURCE and walked.results[0].unpacked is None:
+        file = walked.results[0].path
+        if (merged := kineto.ranks_in(file)) is not None:
+            walked = ranks_of_file(file, merged, walked.left_out)
+    if ranks is not None:
+        walked = with_ranks(root, walked, ranks)
     return _as_set(root, walked, selection, client, given)
 
 
@@ -194,6 +207,11 @@ def open_path(
         return given.profile(later)
     try:
         decoded = decode_run(run, selection, lazily=True)
+    except SeveralRanksError as error:
+        if run.unpacked is None:
+            return _as_set(root, ranks_of_file(run.path, error.merged, problems), selection, client, given)
+        run.close()
+        raise SourceError(run.named(str(error))) from error
     except BaseException as error:
         run.close()
         if run.unpacked is not None and isinstance(error, SourceError):

@@ -10,6 +10,8 @@ from pathlib import Path
 from npuprof.errors import SourceError
 from npuprof.profiles.profile import Profile
 from npuprof.ranks.tasks import Failure, Task, unexpected
+from npuprof.sources import kineto
+from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.decoding import called_as_given, decode_run
 from npuprof.sources.detect import DetectedResult
@@ -100,13 +102,13 @@ def read_entry(entry: Entry) -> Profile:
     if entry.profile is not None:
         return entry.profile
     try:
-        profile = Profile(decode_run(entry.run, None if entry.is_cluster else entry.selection), entry.code_root)
+        decoded = decode_run(entry.run, None if entry.is_cluster else entry.selection)
     except SourceError as error:
         entry.outcome = Failure(entry.run.named(str(error)))
         if entry.run.unpacked is None:
             raise
         raise SourceError(entry.outcome.problem) from error
-    return _keep(entry, profile)
+    return _keep(entry, decoded)
 
 
 def read_or_none(entry: Entry) -> Profile | None:
@@ -120,10 +122,12 @@ def read_or_none(entry: Entry) -> Profile | None:
         return None
 
 
-def _keep(entry: Entry, profile: Profile) -> Profile:
-    if profile.info.rank is None:
-        profile.info.rank = entry.info.rank
-    entry.info.rank = profile.info.rank
+def _keep(entry: Entry, decoded: Decoded) -> Profile:
+    if decoded.info.rank is None or entry.run.is_rank_given:
+        decoded.info.rank = entry.info.rank
+        kineto.add_transfers(decoded)
+    entry.info.rank = decoded.info.rank
+    profile = Profile(decoded, entry.code_root)
     profile.info.chip = entry.chip or profile.info.chip
     entry.outcome = profile  # last: an interrupt before leaves the run as not read
     return profile
@@ -149,4 +153,4 @@ def read_apart(entries: Sequence[Entry], processes: int) -> None:
                 entries[place].outcome = Failure(entries[place].run.named(outcome.problem))
             else:
                 called_as_given(outcome, entries[place].run)
-                _keep(entries[place], Profile(outcome, entries[place].code_root))
+                _keep(entries[place], outcome)

@@ -14,6 +14,7 @@ from npuprof.analysis.accounting import Accounting, account
 from npuprof.analysis.rank_transfers import moved_ns
 from npuprof.errors import NoSuchRankError, NpuprofError
 from npuprof.ranks.entries import Entry, read_or_none
+from npuprof.ranks.given_ranks import how_to_give
 from npuprof.ranks.kept import keep, known, state_of
 from npuprof.ranks.pieces import PieceTask, read_pieces
 from npuprof.ranks.rank_tables import RankTables
@@ -79,7 +80,8 @@ def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
         if (member := _member(rank, entry, parts.get(rank), nothing)) is not None
     ]
     if not members:
-        raise NpuprofError("no run here has a rank, so they are no job: give the path of one run, or take runs.at(row)")
+        how = how_to_give(ranks.runs.root, [entry.run for entry in ranks.runs.entries])
+        raise NpuprofError(f"no run here has a rank, so they are no job: {how}; runs.at(row) is a run alone")
     simulated = any(entry.known.simulated for _, entry in entries.values())
     return JobFacts(
         members,

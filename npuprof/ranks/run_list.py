@@ -63,6 +63,8 @@ class RunList:
 
     def refreshed(self, runs: Sequence[DetectedResult], problems: Sequence[str]) -> RunList:
         """Return the list of runs that a directory has now, with what was read of those that had ended before."""
+        given = {entry.run.path: entry.run.rank for entry in self.entries if entry.run.is_rank_given}
+        runs = [replace(run, rank=given[run.path], is_rank_given=True) if run.path in given else run for run in runs]
         later = RunList(self.root, runs, problems, self._selection, self._client)
         before = {entry.run.path: entry for entry in self.entries if entry.info.stopped_ns is not None}
         for entry in later.entries:
@@ -200,7 +202,11 @@ class RunList:
             ranks = formatted_ranks(self.ranks)
             raise NoSuchRankError(
                 f"rank {rank} has no run here: "
-                + (f"the ranks are {ranks}" if ranks else "no rank is known; at(row) returns the run of a row of info")
+                + (
+                    f"the ranks are {ranks}"
+                    if ranks
+                    else "no rank is known; load_set(path, ranks=[...]) gives them, and at(row) is the run of a row"
+                )
             )
         return read_entry(of_rank[-1])
 

@@ -24,6 +24,7 @@ from npuprof.sources.files.archives import (
     unpack_runs,
 )
 from npuprof.sources.files.walk import Walk, walk
+from npuprof.sources.kineto.merged import MergedRanks, split
 from npuprof.sources.raw_or_parsed import raw_problem
 from npuprof.sources.registry import sources_for
 from npuprof.sources.text.csv_table import fault_of_spreadsheet
@@ -44,6 +45,7 @@ _MAX_TRIED = 100  # files of a folder, to name those that can be read
 _RANK = re.compile(r"rank[_-]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _JSON = (".json", ".json.gz")
 _MAX_ENTRIES = 50_000
+_MOST_HOSTS = 500  # characters
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -63,6 +65,8 @@ class DetectedResult:
         The archive around it, whose content stays unpacked while this object exists; None without an archive.
     rank
         The rank that it is taken for, if its files have none.
+    is_rank_given
+        Whether the caller gave the rank, which then counts more than that of the files.
     """
 
     source: Source
@@ -70,6 +74,7 @@ class DetectedResult:
     choice: str = ""
     unpacked: Unpacked | None = None
     rank: int | None = None
+    is_rank_given: bool = False
 
     def describe(self) -> Info:
         """Return the metadata of a run from its small files; the rank is else taken from the path (``rank_3``).
@@ -80,7 +85,7 @@ class DetectedResult:
             If its files are too damaged to be read.
         """
         info = self.source.describe(self.path)
-        if info.rank is None:
+        if info.rank is None or self.is_rank_given:
             info.rank = self.rank_of_path
         return info
 
@@ -129,6 +134,19 @@ def detect(path: Path, preferred: Preference = None) -> Walk[DetectedResult]:
     if path.is_file() and len(exported_trace.heads_of(path)) > 1:
         return _detect_unpacked(unpack_runs(path, partial(exported_trace.save_runs, path)), preferred)
     return _detect(path, preferred)
+
+
+def ranks_of_file(path: Path, merged: MergedRanks, problems: Sequence[str] = ()) -> Walk[DetectedResult]:
+    """Return the ranks of a file that holds several, each as a run of its own, which exist as long as the results."""
+    files: list[Path] = []
+    unpacked = unpack_runs(path, lambda folder: files.extend(split(path, merged, folder)))
+    runs = [
+        DetectedResult(kineto.SOURCE, file, unpacked=unpacked, rank=rank, is_rank_given=True)
+        for file, rank in zip(files, merged.ranks, strict=True)
+    ]
+    hosts = ", ".join(f"rank {rank} is process {host}" for host, rank in zip(merged.hosts, merged.ranks, strict=True))
+    problem = f"{path} holds the traces of {len(runs)} ranks, told apart by process: {hosts[:_MOST_HOSTS]}"
+    return Walk(runs, [], [*problems, f"{problem}; npuprof.load_set(path, ranks=[...]) numbers them otherwise"])
 
 
 def _detect_unpacked(unpacked: Unpacked, preferred: Preference) -> Walk[DetectedResult]:

@@ -193,7 +193,8 @@ def _transfers(tables: Frames, statistics: Frames) -> Iterator[_Transfers]:
         yield _Transfers(TASKS, tasks, of_row, [*keys, ""])
     if matrix is not None and len(matrix) and {"group", "src_rank", "dst_rank"} <= set(matrix.columns):
         codes, names = pd.factorize(matrix["group"].astype(str))
-        yield _Transfers(MATRIX, matrix, codes.astype(np.int64), [_key(name) for name in names])
+        of_group = np.where(codes < 0, len(names), codes).astype(np.int64)  # rows may name no group
+        yield _Transfers(MATRIX, matrix, of_group, [*(_key(name) for name in names), ""])
 
 
 def _operator_keys(communication: pd.DataFrame | None) -> tuple[Int64, list[str]]:

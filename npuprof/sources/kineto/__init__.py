@@ -18,15 +18,17 @@ from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.global_ranks import MATRIX, add_global_ranks
 from npuprof.sources.kineto.communication import groups_in
 from npuprof.sources.kineto.conversion import build_tables
-from npuprof.sources.kineto.facts import TraceFacts, describe, info_of, read_facts
+from npuprof.sources.kineto.facts import SOURCE_NAME, TraceFacts, describe, info_of, read_facts
 from npuprof.sources.kineto.host_collectives import name_group
 from npuprof.sources.kineto.layouts import KINETO
 from npuprof.sources.kineto.links import build_links
+from npuprof.sources.kineto.merged import MergedRanks, SeveralRanksError, merged_ranks
 from npuprof.sources.kineto.transfers import sent_bytes
 from npuprof.sources.trace.columns import gather
 from npuprof.sources.trace.events import is_trace, read_events
 from npuprof.sources.trace.producer import kind_of_trace
 from npuprof.tables.info import Info
+from npuprof.tables.notes import Notes
 
 _OF_HANDLER = (".pt.trace.json", ".pt.trace.json.gz")
 _HEADER = re.compile(rb'"(?:schemaVersion|baseTimeNanoseconds|deviceProperties)"\s*:')
@@ -62,6 +64,8 @@ def read(path: Path) -> Decoded:
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror or error}; check the file and its rights") from error
     trace = gather(read_events(path, notes, exact=True), notes, path.name, KINETO, facts.base_ns)
+    if (merged := merged_ranks(trace, path)) is not None:
+        raise SeveralRanksError(path, merged)
     built = build_tables(trace, notes, path.name, facts.options)
     built.tables["links"] = build_links(trace, built, notes, path.name)
     decoded.tables = built.tables
@@ -70,6 +74,18 @@ def read(path: Path) -> Decoded:
     named = groups_in(trace.slices["task"])  # which may list ranks where the file's head has too many to list
     _add_groups(decoded, {**named, **{key: group for key, group in facts.groups.items() if group["global_ranks"]}})
     return decoded
+
+
+def ranks_in(path: Path) -> MergedRanks | None:
+    """Return the ranks of a file into which those of several were merged; None for the trace of one.
+
+    Raises
+    ------
+    SourceError
+        As :func:`read`.
+    """
+    notes = Notes()
+    return merged_ranks(gather(read_events(path, notes, exact=True), notes, path.name, KINETO), path)
 
 
 def _add_groups(decoded: Decoded, groups: dict[str, dict[str, Any]]) -> None:
@@ -86,9 +102,17 @@ def _add_groups(decoded: Decoded, groups: dict[str, dict[str, Any]]) -> None:
             "a collective names no process group, so it is joined with those of no other rank",
             without,
         )
+    add_transfers(decoded)
+
+
+def add_transfers(decoded: Decoded) -> None:
+    """Add what a rank sent to others to its trace, if its rank and the members of its groups are known."""
+    communication, groups = decoded.tables.get("communication"), decoded.info.metadata.get("parallel_group_info")
+    if decoded.info.source != SOURCE_NAME or communication is None or MATRIX in decoded.statistics:
+        return
     if "size_bytes" not in communication:  # the host's own
         return
-    matrix = sent_bytes(communication, groups, decoded.info.rank)
+    matrix = sent_bytes(communication, groups if isinstance(groups, dict) else {}, decoded.info.rank)
     if matrix is not None:
         decoded.statistics[MATRIX] = matrix
         add_global_ranks(decoded, decoded.notes)

@@ -103,6 +103,15 @@ def _note_gaps(trace: Trace, notes: Notes, source: str) -> None:
 class _Maker(TableMaker):
     """Builder of the tables of a trace."""
 
+    def __init__(self, trace: Trace, notes: Notes, source: str) -> None:
+        super().__init__(trace, notes, source)
+        of_host = [trace.slices[name]["lane"] for name in (*_OF_TORCH, "call") if len(trace.slices[name])]
+        lanes = np.unique(np.concatenate(of_host)) if of_host else np.zeros(0, np.int64)
+        numbers, first = np.unique(self.threads[lanes], return_index=True)
+        if len(numbers) < len(lanes):  # threads of several processes
+            others = np.delete(lanes, first)
+            self.threads[others] = int(self.threads.max()) + 1 + np.arange(len(others))
+
     def annotations(self, slices: GatheredColumns) -> None:
         """Build ``steps`` from the profiler's ranges, and ``marks`` from the user's."""
         is_selected = ~self.steps(slices)
