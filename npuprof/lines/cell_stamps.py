@@ -7,14 +7,13 @@ again for some milliseconds, in case its statements have become slower.
 from __future__ import annotations
 
 import threading
-from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from npuprof.lines.frames import cell_name
 from npuprof.lines.rewriting import Statement
-from npuprof.lines.stamps import LEAST_TIME, Stamps, now
+from npuprof.lines.stamps import Stamps, now
 
 if TYPE_CHECKING:
     from npuprof.arrays import Int64
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 _CHEAP_NS = 20_000  # a stamp is below 2 % of a statement that takes longer
 _MOST_ITERATIONS = 0.9
 _MANY = 200  # stamps that show what the statements of a loop take
-_MOST_LOOKED_AT = 10_000  # numbers of the newest stamps: a look shall take the same time however many there are
+_MOST_LOOKED_AT = 5_000  # the newest stamps: a look shall take the same time however many there are
 _AGAIN_NS = 1_000_000_000  # after that a thinned loop is looked at again, then after twice that, and so on
 
 
@@ -77,28 +76,29 @@ class CellStamps:
 
     def __init__(self, cell: RunningCell, number: int, first: int) -> None:
         self._cell, self._number, self._first = cell, number, first
-        self._stamps = cell.stamps
+        self._stamps = Stamps() if cell.stamps is None else cell.stamps
         self._thread_id = threading.get_native_id()
-        self._kept = self._looked = 0
+        self._kept, self._looked = ([0] * len(self._stamps.times) for _ in range(2))
         self._looked_ns = now()
         self._thinned: dict[int, int] = {}  # since when, by loop
         self._pause_ns: dict[int, int] = {}
         self._thinned_ns: dict[int, int] = {}
+        self._is_muted = False
 
     @property
     def statements(self) -> list[Statement]:
         """Its statements; none if it is not rewritten."""
-        return [] if self._stamps is None else self._stamps.statements
+        return self._stamps.statements
 
     @property
     def count(self) -> int:
-        """How many numbers its stamps have left, two a stamp."""
-        return 0 if self._stamps is None else len(self._stamps.pairs)
+        """How many stamps it has."""
+        return self._stamps.count
 
     def mute(self) -> None:
         """Stamp nothing from now on."""
-        if self._stamps is not None:
-            self._stamps.mute()
+        self._is_muted = True
+        self._stamps.turn_off()
 
     def described(self) -> dict[str, Any]:
         """Return the columns of the file that say what the cell is."""
@@ -114,37 +114,35 @@ class CellStamps:
             "cell_file": [self._cell.file],
         }
 
-    def new(self) -> tuple[Int64, Int64] | None:
-        """Return number and time of each stamp since the last call; None if there is none."""
+    def new(self) -> tuple[Int64, Int64]:
+        """Return number and time of each stamp since the last call."""
         import numpy as np
 
-        if self._stamps is None or len(self._stamps.pairs) == self._kept:
-            return None
-        pairs = self._stamps.pairs[self._kept :]
-        if pairs[-1] < LEAST_TIME:
-            pairs.pop()  # its time is yet to come
-        self._kept += len(pairs)
-        numbers, times = _whole_pairs(pairs)
+        numbers, times = self._stamps.since(self._kept, now())
         return np.where(numbers < 0, numbers, numbers + self._first), times
 
     def look(self) -> bool:
         """Thin the loops whose statements are cheap; return whether a thinned loop is stamped again for a while."""
-        if self._stamps is None or self._stamps.ended_ns:
+        if self._is_muted:
             return False
-        pairs, now_ns = self._stamps.pairs, now()
-        begin, self._looked = self._looked, len(pairs)
+        counts, now_ns = [len(times) for times in self._stamps.times], now()
         since_ns, self._looked_ns = self._looked_ns, now_ns
-        if (len(pairs) - begin) // 2 * _CHEAP_NS > now_ns - since_ns:  # else all of them cost little: most looks
-            for loop in self.cheap(_whole_pairs(pairs[max(begin, len(pairs) - _MOST_LOOKED_AT) :])):
-                self._stamps.set_flag(loop, False)
-                self._thinned[loop] = now_ns
+        if (sum(counts) - sum(self._looked)) * _CHEAP_NS > now_ns - since_ns:  # else all cost little: most looks
+            newest = [max(was, count - _MOST_LOOKED_AT) for was, count in zip(self._looked, counts, strict=True)]
+            numbers, times = (part[-_MOST_LOOKED_AT:] for part in self._stamps.since(newest, now_ns))
+            for loop in self.cheap((numbers, times)):
+                for turned in self._stamps.turn(loop, on=False):
+                    self._thinned.setdefault(turned, now_ns)
+        self._looked = counts
         looks = False
         for loop, thinned_ns in list(self._thinned.items()):
+            if loop not in self._thinned or self.statements[loop].loop in self._thinned:
+                continue  # it goes with the one around it
             pause_ns = self._pause_ns.get(loop, _AGAIN_NS)
             if now_ns - thinned_ns > pause_ns:
                 self._pause_ns[loop] = 2 * pause_ns
-                self._note_thinned(loop, now_ns)
-                self._stamps.set_flag(loop, True)
+                for turned in self._stamps.turn(loop, on=True):
+                    self._note_thinned(turned, now_ns)
                 looks = True
         return looks
 
@@ -177,20 +175,12 @@ class CellStamps:
 
     def counted(self) -> list[tuple[int, int, int]]:
         """Return the thinned loops at the end: number, iterations that were only counted, and nanoseconds of that."""
-        if self._stamps is None:
-            return []
+        ends = self._stamps.times[-1] if self._stamps.times else ()
         for loop in list(self._thinned):
-            self._note_thinned(loop, self._stamps.ended_ns or now())
-        return [(self._first + loop, self._stamps.counted(loop), spent) for loop, spent in self._thinned_ns.items()]
+            self._note_thinned(loop, max(ends[-1] if ends else now(), self._thinned[loop]))
+        counts = {loop: switch.thinned for loop, switch in self._stamps.switches.items() if switch.thinned}
+        return [(self._first + loop, count, self._thinned_ns.get(loop, 0)) for loop, count in counts.items()]
 
     def _note_thinned(self, loop: int, now_ns: int) -> None:
-        self._thinned_ns[loop] = self._thinned_ns.get(loop, 0) + now_ns - self._thinned.pop(loop)
-
-
-def _whole_pairs(pairs: array[int]) -> tuple[Int64, Int64]:
-    """Return numbers and times of the stamps that have both; an interrupt may have come in between."""
-    import numpy as np
-
-    values = np.frombuffer(pairs, np.int64) if pairs else np.zeros(0, np.int64)
-    number = np.flatnonzero((values[:-1] < LEAST_TIME) & (values[1:] >= LEAST_TIME))
-    return values[number], values[number + 1]
+        if loop in self._thinned:
+            self._thinned_ns[loop] = self._thinned_ns.get(loop, 0) + now_ns - self._thinned.pop(loop)

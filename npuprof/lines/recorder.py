@@ -33,7 +33,7 @@ Columns: TypeAlias = dict[str, Any]  # lists, or arrays of integers
 _TICK_S, _LOOK_S = 0.02, 0.002
 _LOOKS = 10  # the time from one look to the next is this part of the run: what a cheap loop costs until it is seen
 _KEEP_NS = 100_000_000
-_MOST_NUMBERS = 16_000_000  # 128 MB
+_MOST_STAMPS = 8_000_000
 _JOIN_S = 2.0
 
 INTEGERS = (
@@ -196,7 +196,7 @@ class LineRecorder:
         """Thin the loops whose statements are cheap; return whether a thinned loop is stamped again for a while."""
         if self._is_full:
             return False
-        if sum(cell.count for cell in self._cells) > _MOST_NUMBERS:
+        if sum(cell.count for cell in self._cells) > _MOST_STAMPS:
             self._is_full = True
             for cell in self._cells:
                 cell.mute()
@@ -233,10 +233,10 @@ class LineRecorder:
     def _new_stamps(self) -> Columns:
         import numpy as np
 
-        parts = [part for cell in self._cells if (part := cell.new()) is not None]
-        if not parts:
+        parts = [cell.new() for cell in self._cells]
+        numbers, times = (np.concatenate([np.zeros(0, np.int64), *(part[at] for part in parts)]) for at in range(2))
+        if not len(times):
             return {}
-        numbers, times = (np.concatenate([part[at] for part in parts]) for at in range(2))
         return {"stamp_number": numbers, "stamp_time_ns": self._on_run_clock(times)}
 
     def _new_calls(self) -> Columns:

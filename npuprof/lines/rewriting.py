@@ -2,39 +2,69 @@
 
 Every statement of the cell's own level, and of its ``for``, ``while``, ``if``, ``with``, ``try`` and ``match``, is
 stamped as it begins; bodies of functions and classes, lambdas and comprehensions stay as they are. A loop is stamped
-again at the end of its body and before each ``continue``, so that the time to fetch the next item is its own.
+again at the end of its body and before each ``continue``, so that the time to fetch the next item is its own. The code
+of a node ends with a stamp of no statement, however it ends, and before IPython shows the value of the last expression.
 
-IPython compiles and runs the statements of a cell one by one, so a stamp shares a node with its statement: ``if True``
-around both, which compiles to nothing. Left alone are the last expression or assignment, whose value IPython shows,
-``from __future__``, texts, which would become the module's docstring, and annotations; their stamp goes to the end of
-the node before.
+The user's statements are compiled once, with the stamps between them, when IPython compiles its nodes: transformers of
+the tree see the user's code alone. What stamps use are constants of the code object, put in place of unique texts after
+it was compiled, so that no namespace holds them. Within a loop a stamp asks the loop's switch first; while it is off,
+the first one counts the iteration.
 
-A stamp is ``append(number) or append(now())`` on names that are no identifiers, in ``builtins``. It is a condition, not
-an expression, which IPython could show. The names in a node with loops are its own, and declared global, so that the
-interpreter caches where it finds them. (``%%time`` compiles all nodes as one: a name must not be declared after its
-use.) All nodes have the location of their statement, so that tracebacks, coverage and debuggers see the user's lines.
-
-A loop asks a flag once in each iteration; while it is off, the body without stamps runs, and iterations are counted.
+Tracers and debuggers see the user's lines as often as in the plain code: a stamp has the line of what runs next, or
+none, and then that of what ran before. So the stamp at the end of a loop's body stands at the end of each branch of the
+last statement, and goes on by itself: where branches join, an interrupt would find no line.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import TypeVar
+import itertools
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from dis import opmap
+from functools import partial
+from types import CodeType
+from typing import Any, TypeVar
 
-NO_STATEMENT = -1
-"""The number that is stamped at the end of a node, as IPython compiles the next one, and at the end of the cell."""
+from npuprof.lines.stamps import Shown, Stamp, Stamps, Switch
 
-_MOST_STATEMENTS = 100_000  # numbers of statements must stay below every time
+_MOST_STATEMENTS = 100_000
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_WITH = (ast.With, ast.AsyncWith)
 _TRIES = (ast.Try, getattr(ast, "TryStar", ast.Try))
 _ENDS = (ast.Continue, ast.Break, ast.Return, ast.Raise)
-_Node = TypeVar("_Node", ast.If, ast.Global)
+_DECLARATIONS = (ast.Global, ast.Nonlocal)  # which are no code
+_HAS_GROUPS = getattr(ast, "TryStar", ())
 _UPDATES = {"step": 2, "backward": 1, "zero_grad": 1}
+_NO_LINE = -1
+# What a node evaluates first, where that may be on another line than the node.
+_FIRST = {
+    **dict.fromkeys((ast.Expr, ast.Assign, ast.AnnAssign, ast.Return, ast.Attribute, ast.Subscript), "value"),
+    **dict.fromkeys((ast.Await, ast.NamedExpr, ast.Starred), "value"),
+    **dict.fromkeys((ast.If, ast.While, ast.Assert, ast.IfExp), "test"),
+    **dict.fromkeys((ast.For, ast.AsyncFor), "iter"),
+    **dict.fromkeys((ast.With, ast.AsyncWith), "items"),
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), "decorator_list"),
+    **dict.fromkeys((ast.Tuple, ast.List, ast.Set), "elts"),
+    **dict.fromkeys((ast.BinOp, ast.Compare), "left"),
+    **dict.fromkeys((ast.BoolOp, ast.Dict), "values"),
+    ast.withitem: "context_expr",
+    ast.AugAssign: "target",
+    ast.Delete: "targets",
+    ast.Match: "subject",
+    ast.Raise: "exc",
+    ast.Call: "func",
+    ast.UnaryOp: "operand",
+}
+_Node = TypeVar("_Node", bound=ast.AST)
+_numbers = itertools.count()
+_LOOP_OF_TESTS = compile("while x: y", "", "exec")
+# Up to Python 3.13, the test of a `while` is compiled again for the end of its body, which then needs no jump.
+_TESTS_TWICE = list(_LOOP_OF_TESTS.co_code[::2]).count(opmap["LOAD_NAME"]) > 2
 
 
 @dataclass(frozen=True)
@@ -61,185 +91,250 @@ class Statement:
     update: int = 0
 
 
-@dataclass(frozen=True)
-class StampNames:
-    """The names that stamps call; none is an identifier."""
+class Begin:
+    """What the first node of a profiled cell calls: a text in its place, should it never be replaced, does nothing."""
 
-    prefix: str
+    __slots__ = ("isspace",)
 
-    def append(self, node: int = -1) -> str:
-        """Return the name of what takes a number, or a time, in a node with loops; -1 for all others."""
-        return f"{self.prefix} append {node}"
-
-    def now(self, node: int = -1) -> str:
-        """Return the name of what returns the time; `node` as in :meth:`append`."""
-        return f"{self.prefix} now {node}"
-
-    def flag(self, loop: int) -> str:
-        """Return the name of the flag of a loop: whether iterations are stamped."""
-        return f"{self.prefix} loop {loop}"
-
-    def count(self, loop: int) -> str:
-        """Return the name of what counts an iteration that is not stamped."""
-        return f"{self.prefix} count {loop}"
+    def __init__(self, begin: Callable[[], object]) -> None:
+        self.isspace = begin
 
 
-@dataclass
 class Rewriting:
-    """The rewriting of one cell.
+    """The rewritten nodes of one cell, or of the module of a script.
+
+    Parameters
+    ----------
+    body
+        The user's statements, which stay as they are.
+    begin
+        What a node before them calls; None for no such node.
+    is_stamped
+        Whether statements are stamped, or only the end of the code.
 
     Attributes
     ----------
-    names
-        The names that the stamps call.
-    statements
-        The statements by number, once rewritten.
-    nodes
-        The nodes that have names of their own.
+    body
+        The statements, after the node that begins.
+    stamps
+        What the rewritten code leaves.
     """
 
-    names: StampNames
-    statements: list[Statement] = field(default_factory=list)
-    nodes: list[int] = field(default_factory=list)
-    _node: int = -1
+    def __init__(
+        self, body: Sequence[ast.stmt], begin: Callable[[], object] | None = None, *, is_stamped: bool = True
+    ) -> None:
+        self._prefix = f"\0npuprof {next(_numbers)} "
+        count = sum(isinstance(node, ast.stmt) for statement in body for node in ast.walk(statement))
+        try:
+            self._rewrite(body, begin, is_stamped=is_stamped and count <= _MOST_STATEMENTS)
+        except RecursionError:  # deeper than this, though not too deep for the compiler
+            self._rewrite(body, begin, is_stamped=False)
 
-    def rewrite(self, tree: ast.Module) -> ast.Module | None:
-        """Return the rewritten cell; None for a cell of too many statements.
+    def _rewrite(self, body: Sequence[ast.stmt], begin: Callable[[], object] | None, *, is_stamped: bool) -> None:
+        self.stamps, self._constants = Stamps(), dict[str, object]()
+        self.body: list[ast.stmt] = []
+        self._starts: list[list[ast.stmt]] = []
+        self._inner: list[ast.stmt] = []
+        if begin is not None:
+            called = ast.Call(ast.Attribute(self._constant(Begin(begin)), "isspace", ast.Load()), [], [])
+            self.body.append(_at(ast.If(called, [ast.Pass()], []), 1))  # an expression could be shown
+            self._starts.append([])
+            self._inner.append(self.body[0])
+        for node in body:
+            is_run = is_stamped and not isinstance(node, _DECLARATIONS)
+            number = self._add(node, -1) if is_run else -1
+            self.body.append(node)
+            self._starts.append([self._stamp(number, _first_line(node))] if is_run else [])
+            self._inner.append(self._stamped(node, number) if is_run else node)
+        self._at = {id(node): place for place, node in enumerate(self.body)}
+        ends = array("q")
+        self.stamps.times.append(ends)
+        self.stamps.end = Stamp.into(ends)
+        self._ends = _at(_noted(self._constant(self.stamps.end)), _NO_LINE)
+
+    # -- compiling -------------------------------------------------------------------------------------------------
+
+    def compile(self, compiler: Callable[[Any], CodeType], source: ast.AST) -> CodeType:
+        """Compile nodes with their stamps; without them where Python refuses, such as for too deep nesting.
 
         Parameters
         ----------
-        tree
-            The cell. Its first node, which starts the profiler, is not stamped.
+        compiler
+            Compiles a tree.
+        source
+            A tree of :attr:`body`, as IPython makes it: a ``Module``, ``Interactive`` or ``Expression``.
         """
-        if _is_too_long(tree):
+        made = None if self.stamps.is_muted else self._made(source)
+        try:
+            code = compiler(source if made is None else made)
+        except (SyntaxError, ValueError, RecursionError):
+            if made is None:
+                raise
+            code = compiler(source)
+        constants = (self._constants.get(each, each) if type(each) is str else each for each in code.co_consts)
+        return code.replace(co_consts=tuple(constants))
+
+    def _made(self, source: ast.AST) -> ast.AST | None:
+        """Return a tree with stamps; None for one of other nodes than those of the cell."""
+        last = self.body[-1] if self.body else None
+        if isinstance(source, ast.Expression):  # the last one, which %%time evaluates by itself
+            is_last = isinstance(last, ast.Expr) and last.value is source.body
+            return ast.Expression(self._shown(source.body)) if is_last else None
+        if not isinstance(source, ast.Module | ast.Interactive):
             return None
-        first, *body = deepcopy(tree.body)
-        joined = _joined([first])
-        nodes: list[ast.stmt] = [joined]
-        for node in body:
-            self._node = -1
-            number = self._add(node, -1)
-            if _stays_alone(node, is_last=node is body[-1]):
-                if nodes[-1] is not joined:
-                    joined = _joined([])
-                    nodes.append(_at(joined, node))
-                joined.body.append(self._stamp(number, node))
-                nodes.append(node)
-            else:
-                joined = self._stamped_with_loops(node, number)
-                nodes.append(joined)
-        return ast.Module(body=[ast.fix_missing_locations(node) for node in nodes], type_ignores=tree.type_ignores)
-
-    def rewrite_module(self, tree: ast.Module) -> ast.Module | None:
-        """Return a rewritten script, which is compiled as a whole; None for one of too many statements.
-
-        Its text and imports from ``__future__`` stay where they are, unstamped: they must come first.
-        """
-        if _is_too_long(tree):
+        places = [self._at.get(id(node), -1) for node in source.body]
+        if not places or min(places) < 0:
             return None
-        nodes: list[ast.stmt] = []
-        for node in deepcopy(tree.body):
-            self._node = -1
-            if _comes_first(node) and len(nodes) == len(self.statements):
-                self._add(node, -1)
-                nodes.append(node)
-            else:
-                nodes.append(self._stamped_with_loops(node, self._add(node, -1)))
-        return ast.Module(body=[ast.fix_missing_locations(node) for node in nodes], type_ignores=tree.type_ignores)
+        body: list[ast.stmt] = []
+        for place in places:
+            body += self._node(place, is_shown=isinstance(source, ast.Interactive))
+        if 1 < len(places) == len(self.body) - 1 and isinstance(last, ast.Expr):
+            body += self._starts[-1]  # for %%time, as above
+        return ast.Interactive(body) if isinstance(source, ast.Interactive) else ast.Module(body, source.type_ignores)
 
-    def _stamped_with_loops(self, node: ast.stmt, number: int) -> ast.If:
-        """Return a statement of the cell's level, its stamp and those within it as one node."""
-        if any(isinstance(inner, _LOOPS) for inner in ast.walk(node)):
-            self._node = number
-            self.nodes.append(number)
-        nodes = [self._stamp(number, node), *self._stamped(node, number), self._stamp(NO_STATEMENT, node)]
-        if self._node >= 0:
-            loops = [loop for loop in range(number, len(self.statements)) if self.statements[loop].is_loop]
-            names = [self.names.append(number), self.names.now(number)]
-            names += [name for loop in loops for name in (self.names.flag(loop), self.names.count(loop))]
-            nodes.insert(0, _at(ast.Global(names=names), node))
-        return _joined(nodes)
+    def _node(self, place: int, *, is_shown: bool) -> list[ast.stmt]:
+        """Return what replaces a statement of the cell's own level."""
+        node = self.body[place]
+        if is_shown and isinstance(node, ast.Expr):
+            return [*self._starts[place], ast.copy_location(ast.Expr(self._shown(node.value)), node)]
+        return [node] if _comes_first(node) else [*self._starts[place], self._inner[place], self._ends]
+
+    def _shown(self, value: ast.expr) -> ast.expr:
+        """Return an expression that notes the end of the code before its value is shown."""
+        passes = ast.Attribute(self._constant(Shown(self.stamps.end)), "value", ast.Load())
+        return ast.copy_location(_at(ast.Call(passes, [value], []), value.lineno), value)
+
+    # -- rewriting -------------------------------------------------------------------------------------------------
+
+    def _constant(self, value: object) -> ast.Constant:
+        """Return a constant that stands for a value until the code is compiled."""
+        text = f"{self._prefix}{len(self._constants)}"
+        self._constants[text] = value
+        return ast.Constant(text)
 
     def _add(self, node: ast.stmt, loop: int) -> int:
         """Add a statement, and return its number."""
-        is_loop = isinstance(node, _LOOPS)
+        number, is_loop = len(self.stamps.statements), isinstance(node, _LOOPS)
         update = _update(node.body) if isinstance(node, _LOOPS) else 0
-        last = node.end_lineno or node.lineno
-        self.statements.append(Statement(_first_line(node), last, loop, is_loop, update))
-        return len(self.statements) - 1
+        line = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+        self.stamps.statements.append(Statement(line, node.end_lineno or node.lineno, loop, is_loop, update))
+        self.stamps.times.append(array("q"))
+        if is_loop:
+            self.stamps.switches[number] = Switch()
+        return number
 
-    def _block(self, body: Sequence[ast.stmt], loop: int) -> list[ast.stmt]:
+    def _stamp(self, number: int, line: int, loop: int = -1, *, counts: bool = False, jumps: bool = False) -> ast.stmt:
+        """Return the stamp of a statement in the body of a loop, if it is in one; the first one counts iterations."""
+        noted = _noted(self._constant(Stamp.into(self.stamps.times[number])))
+        if loop < 0:
+            return _at(noted, line)
+        switch = self.stamps.switches[loop]
+        asked = ast.Attribute(self._constant(switch), "on", ast.Load())
+        thinned = ast.Attribute(self._constant(switch), "thinned", ast.Store())
+        on, off = list[ast.stmt]([noted]), list[ast.stmt]()
+        if counts:
+            off.append(ast.AugAssign(thinned, ast.Add(), ast.Constant(1)))
+        if jumps:
+            on.append(ast.Continue())
+            off.append(ast.Continue())
+        return _at(ast.If(asked, on, off), line)
+
+    def _block(self, body: Sequence[ast.stmt], loop: int, *, counts: bool = False) -> list[ast.stmt]:
         """Return the stamped statements of a body; `loop` is the number of the innermost loop around them."""
         nodes: list[ast.stmt] = []
         for node in body:
-            # The loop goes on to its next item.
+            if isinstance(node, _DECLARATIONS):
+                nodes.append(node)
+                continue
+            # A `continue` fetches the next item.
             number = loop if isinstance(node, ast.Continue) else self._add(node, loop)
-            nodes += [self._stamp(number, node), *self._stamped(node, number)]
+            nodes += [self._stamp(number, _first_line(node), loop, counts=counts), self._stamped(node, number)]
+            counts = False
         return nodes
 
-    def _stamped(self, node: ast.stmt, number: int) -> list[ast.stmt]:
-        """Return a statement with the stamps of its bodies."""
-        loop = self.statements[number].loop
+    def _stamped(self, node: ast.stmt, number: int) -> ast.stmt:
+        """Return a copy of a statement with the stamps of its bodies; one without bodies as it is."""
+        loop = self.stamps.statements[number].loop
         if isinstance(node, _LOOPS):
-            node.body = self._iteration(node, number)
-            node.orelse = self._block(node.orelse, loop)
-        elif isinstance(node, ast.If):
-            node.body, node.orelse = self._block(node.body, loop), self._block(node.orelse, loop)
-        elif isinstance(node, ast.With | ast.AsyncWith):
-            leaves = [] if isinstance(node.body[-1], _ENDS) else [self._stamp(number, node)]
-            node.body = [*self._block(node.body, loop), *leaves]
-        elif isinstance(node, _TRIES):
-            node.body = self._block(node.body, loop)
-            for handler in node.handlers:
-                handler.body = self._block(handler.body, loop)
-            node.orelse, node.finalbody = self._block(node.orelse, loop), self._block(node.finalbody, loop)
-        elif isinstance(node, ast.Match):
-            for case in node.cases:
-                case.body = self._block(case.body, loop)
-        return [node]
-
-    def _iteration(self, node: ast.For | ast.AsyncFor | ast.While, loop: int) -> list[ast.stmt]:
-        """Return the body of a loop: with stamps while its flag is on, else without."""
-        plain = deepcopy(node.body)
-        stamped = self._block(node.body, loop)
-        if not isinstance(plain[-1], _ENDS):
-            stamped.append(self._stamp(loop, node))
-        # The same name may be declared global once only.
-        if any(isinstance(inner, ast.Global) for each in plain for inner in ast.walk(each)):
-            return stamped
-        counted = ast.If(test=_call(self.names.count(loop)), body=[ast.Pass()], orelse=[])
-        asks = ast.If(test=_name(self.names.flag(loop)), body=stamped, orelse=[_at(counted, plain[0]), *plain])
-        return [_at(asks, plain[0])]
-
-    def _stamp(self, number: int, node: ast.stmt) -> ast.stmt:
-        """Return the stamp of a statement, at the location of `node`."""
-        append, now = self.names.append(self._node), self.names.now(self._node)
-        both: list[ast.expr] = [_call(append, _Constant(number)), _call(append, _call(now))]
-        return _at(ast.If(test=ast.BoolOp(op=ast.Or(), values=both), body=[ast.Pass()], orelse=[]), node)
+            inner = self._block(node.body, number, counts=True)
+            jumps = not (isinstance(node, ast.While) and _TESTS_TWICE)
+            _close(inner, partial(self._stamp, number, loop=number), jumps=jumps)
+            return _copied(node, body=inner, orelse=self._block(node.orelse, loop))
+        if isinstance(node, ast.If):
+            return _copied(node, body=self._block(node.body, loop), orelse=self._block(node.orelse, loop))
+        if isinstance(node, _WITH):
+            leaves = [] if isinstance(node.body[-1], _ENDS) else [self._stamp(number, _left_at(node), loop)]
+            return _copied(node, body=[*self._block(node.body, loop), *leaves])
+        if isinstance(node, _TRIES):
+            return _copied(
+                node,
+                body=self._block(node.body, loop),
+                handlers=[_copied(each, body=self._block(each.body, loop)) for each in node.handlers],
+                orelse=self._block(node.orelse, loop),
+                finalbody=self._block(node.finalbody, loop),
+            )
+        if isinstance(node, ast.Match):
+            return _copied(node, cases=[_copied(case, body=self._block(case.body, loop)) for case in node.cases])
+        return node
 
 
-class _Constant(ast.Constant):
-    """A constant of a stamp, which a transformer of the user's constants does not visit: the class has another name."""
+def _close(body: list[ast.stmt], stamp: Callable[..., ast.stmt], *, jumps: bool) -> None:
+    """End each branch of a loop's body with the stamp for a line, which goes on to the next iteration if it `jumps`."""
+    last = next((node for node in reversed(body) if not isinstance(node, _DECLARATIONS)), None)
+    if isinstance(last, _ENDS):
+        return
+    if isinstance(last, ast.If):
+        _close(last.body, stamp, jumps=jumps)
+        if last.orelse:
+            _close(last.orelse, stamp, jumps=jumps)
+        else:
+            last.orelse = [stamp(last.test.lineno, jumps=jumps)]
+    elif isinstance(last, _LOOPS):
+        _before_breaks(last.body, stamp)
+        if last.orelse:
+            _close(last.orelse, stamp, jumps=jumps)
+        else:
+            line = last.test.lineno if isinstance(last, ast.While) else _fetched_at(last)
+            last.orelse = [stamp(line, jumps=jumps)]
+    elif isinstance(last, _TRIES):
+        if last.finalbody:
+            _close(last.finalbody, stamp, jumps=False)  # a jump would drop an exception
+        else:
+            _close(last.orelse or last.body, stamp, jumps=jumps)
+            for handler in [] if isinstance(last, _HAS_GROUPS) else last.handlers:  # `except*` must not be left
+                _close(handler.body, stamp, jumps=jumps)
+    elif isinstance(last, ast.Match):
+        for case in last.cases:
+            _close(case.body, stamp, jumps=jumps)
+        if not _is_irrefutable(last.cases[-1]):
+            line = (last.cases[-1].guard or last.cases[-1].pattern).lineno
+            last.cases.append(ast.match_case(_at(ast.MatchAs(), line), None, [stamp(line, jumps=jumps)]))
+    else:
+        body.append(stamp(_left_at(last) if isinstance(last, _WITH) else _NO_LINE, jumps=jumps))
 
 
-class _Call(ast.Call):
-    """As :class:`_Constant`."""
+def _before_breaks(body: list[ast.stmt], stamp: Callable[..., ast.stmt]) -> None:
+    """Put a stamp before each `break` out of the loop with this body."""
+    for node in list(body):
+        if isinstance(node, ast.Break):
+            at = next(at for at, each in enumerate(body) if each is node)
+            body.insert(at, stamp(node.lineno))
+        elif isinstance(node, _LOOPS):
+            _before_breaks(node.orelse, stamp)
+        elif not isinstance(node, _SCOPES):
+            parts = [node, *getattr(node, "handlers", []), *getattr(node, "cases", [])]
+            for inner in (getattr(part, name, None) for part in parts for name in ("body", "orelse", "finalbody")):
+                if isinstance(inner, list):
+                    _before_breaks(inner, stamp)
 
 
-def _joined(nodes: list[ast.stmt]) -> ast.If:
-    """Return one node for several."""
-    joined = ast.If(test=_Constant(True), body=nodes, orelse=[])
-    return _at(joined, nodes[0]) if nodes else joined
+def _is_irrefutable(case: ast.match_case) -> bool:
+    def matches(pattern: ast.pattern) -> bool:
+        if isinstance(pattern, ast.MatchOr):
+            return any(map(matches, pattern.patterns))
+        return isinstance(pattern, ast.MatchAs) and (pattern.pattern is None or matches(pattern.pattern))
 
-
-def _is_too_long(tree: ast.Module) -> bool:
-    return sum(isinstance(node, ast.stmt) for node in ast.walk(tree)) > _MOST_STATEMENTS
-
-
-def _stays_alone(node: ast.stmt, *, is_last: bool) -> bool:
-    """Return whether IPython must get a statement as it is; see the module's text."""
-    is_shown = is_last and isinstance(node, ast.Expr | ast.Assign | ast.AugAssign)
-    return _comes_first(node) or is_shown or isinstance(node, ast.AnnAssign)
+    return case.guard is None and matches(case.pattern)
 
 
 def _comes_first(node: ast.stmt) -> bool:
@@ -261,21 +356,41 @@ def _update(body: Iterable[ast.stmt]) -> int:
     return update
 
 
-def _first_line(node: ast.stmt) -> int:
-    decorators = getattr(node, "decorator_list", [])
-    return min(node.lineno, *(int(each.lineno) for each in decorators), node.lineno)
+def _first_line(node: ast.AST) -> int:
+    """Return the line of what a statement evaluates first."""
+    while (inner := getattr(node, _FIRST.get(type(node), ""), None)) and not (
+        isinstance(inner, list) and all(isinstance(each, ast.Constant) for each in inner)
+    ):
+        node = inner[0] if isinstance(inner, list) else inner
+    line: int = node.lineno  # type: ignore[attr-defined]  # all of these have one
+    return line
 
 
-def _name(name: str) -> ast.Name:
-    return ast.Name(id=name, ctx=ast.Load())
+def _fetched_at(loop: ast.For | ast.AsyncFor) -> int:
+    """Return the line at which a loop fetches its next item."""
+    return loop.iter.lineno if sys.version_info >= (3, 12) else loop.lineno
 
 
-def _call(name: str, *values: ast.expr) -> ast.Call:
-    return _Call(func=_name(name), args=list(values), keywords=[])
+def _left_at(node: ast.With | ast.AsyncWith) -> int:
+    """Return the line at which a ``with`` is left."""
+    return node.items[0].context_expr.lineno if sys.version_info >= (3, 12) else node.lineno
 
 
-def _at(made: _Node, node: ast.stmt) -> _Node:
-    """Return a node with the location of the beginning of another, for all that has none within it."""
-    made.lineno = made.end_lineno = node.lineno
-    made.col_offset = made.end_col_offset = node.col_offset
+def _copied(node: _Node, **changes: Any) -> _Node:
+    changed = copy(node)
+    for name, value in changes.items():
+        setattr(changed, name, value)
+    return changed
+
+
+def _noted(stamp: ast.Constant) -> ast.Delete:
+    return ast.Delete([ast.Attribute(stamp, "now", ast.Del())])
+
+
+def _at(made: _Node, line: int) -> _Node:
+    """Return a node with a line for all that has none within it; -1 is that of what runs before."""
+    for node in ast.walk(made):
+        if "lineno" in node._attributes and not hasattr(node, "lineno"):
+            column = min(line, 0)
+            vars(node).update(lineno=line, end_lineno=line, col_offset=column, end_col_offset=column)
     return made

@@ -1,21 +1,26 @@
-"""What the stamps of a rewritten cell call, and what they leave: pairs of a statement's number and a time."""
+"""Stamps of a rewritten cell: when each of its statements began, as times by statement.
+
+A stamp is ``del stamp.now``: a deleted attribute whose property calls :func:`next` on the stamp itself, a chain of
+iterators that reads the clock and appends the time to an array. All of it runs in C: no interrupt comes in between, no
+tracer sees a call, and no line of the stamp can be that of an exception.
+"""
 
 from __future__ import annotations
 
-import builtins
-import itertools
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
 
-from npuprof.lines.rewriting import NO_STATEMENT, StampNames, Statement
+if TYPE_CHECKING:
+    from npuprof.arrays import Int64
+    from npuprof.lines.rewriting import Statement
 
-LEAST_TIME = 1 << 20
-"""What is less is the number of a statement: no program runs in the first millisecond after the boot."""
-
-_numbers = itertools.count()
-_of_builtins: dict[str, object] = builtins.__dict__
+NO_STATEMENT = -1
+"""The number of a stamp that ends a statement: IPython compiles the next one, shows a value, or the code has ended."""
 
 now: Callable[[], int] = time.monotonic_ns
 """Return nanoseconds of the clock of stamps, CLOCK_MONOTONIC_RAW where the system has it."""
@@ -23,71 +28,112 @@ if hasattr(time, "CLOCK_MONOTONIC_RAW"):
     now = partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC_RAW)
 
 
+class Stamp(map):  # type: ignore[type-arg]
+    """What ``del stamp.now`` in a rewritten cell notes the time with."""
+
+    __slots__ = ()
+    now = property(fdel=next)
+
+    @classmethod
+    def into(cls, times: array[int]) -> Stamp:
+        """Return a stamp that appends its times to an array."""
+        ticks: Iterator[int] = iter(now, None)
+        if hasattr(time, "CLOCK_MONOTONIC_RAW"):  # the same, without a call in between
+            ticks = map(time.clock_gettime_ns, repeat(time.CLOCK_MONOTONIC_RAW))
+        return cls(times.append, ticks)
+
+
+class Switch:
+    """Whether the statements of a loop are stamped, and how many iterations were not."""
+
+    __slots__ = ("on", "thinned")
+
+    def __init__(self) -> None:
+        self.on, self.thinned = True, 0
+
+
+class Shown:
+    """Passes on the value of the last expression, and notes that the code ended before it is shown."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, stamp: Stamp) -> None:
+        # next(iterator, value) returns the value, since the iterator ends once the stamp has returned None.
+        self.value: Callable[[Any], Any] = partial(next, iter(partial(next, stamp), None))
+
+
+@dataclass
 class Stamps:
-    """The stamps of one cell, from its rewriting until its end.
+    """The stamps of one cell.
 
     Attributes
     ----------
-    names
-        What the rewritten cell calls: in ``builtins`` until :meth:`remove`.
     statements
         The statements by number.
-    pairs
-        The number and the time of each stamp. An interrupt between the two leaves a number alone.
-    ended_ns
-        When the cell ended, on the clock of stamps; 0 until then.
+    times
+        The times of each statement's stamps, and last those of :data:`NO_STATEMENT`, on the clock of stamps.
+    switches
+        Of the loops, by number.
+    is_muted
+        Whether the cell is not profiled after all: what is compiled from now on has no stamps.
+    end
+        The stamp of :data:`NO_STATEMENT`.
     """
 
-    def __init__(self) -> None:
-        self.names = StampNames(f"npuprof {next(_numbers)}")
-        self.statements: list[Statement] = []
-        self.pairs = array("q")
-        self.ended_ns = 0
-        self._nodes: list[int] = []
-        self._counts: dict[int, itertools.count[int]] = {}
+    statements: list[Statement] = field(default_factory=list)
+    times: list[array[int]] = field(default_factory=list)
+    switches: dict[int, Switch] = field(default_factory=dict)
+    is_muted: bool = False
+    end: Stamp = field(init=False)
 
-    def install(self, statements: list[Statement], nodes: list[int]) -> None:
-        """Define the names; every loop is stamped.
+    def turn(self, loop: int, *, on: bool) -> list[int]:
+        """Stamp the iterations of a loop and of those within it from now on, or only count them; return these loops."""
+        turned = [loop]
+        for number in self.switches:
+            if number > loop and self.statements[number].loop in turned:
+                turned.append(number)
+        for number in turned:
+            self.switches[number].on = on
+        return turned
+
+    def note_end(self) -> None:
+        """Note that the code has ended, as by an exception."""
+        next(self.end)
+
+    def turn_off(self) -> None:
+        """Stamp nothing in loops from now on, and nothing that is compiled from now on."""
+        self.is_muted = True
+        for switch in self.switches.values():
+            switch.on = False
+
+    @property
+    def count(self) -> int:
+        """How many stamps there are."""
+        return sum(map(len, self.times))
+
+    def since(self, known: list[int], until_ns: int) -> tuple[Int64, Int64]:
+        """Return number and time of the stamps until a moment, in order, without the first ones of each statement.
 
         Parameters
         ----------
-        statements, nodes
-            As :class:`npuprof.lines.rewriting.Rewriting` has them.
+        known
+            How many of each statement are left out; those returned are added.
+        until_ns
+            A time that has passed, so that all of its stamps are there.
         """
-        self.statements = statements
-        self._nodes = [-1, *nodes]
-        added: dict[str, object] = {self.names.append(node): self.pairs.append for node in self._nodes}
-        added |= {self.names.now(node): now for node in self._nodes}
-        for number, statement in enumerate(statements):
-            if statement.is_loop:
-                count = self._counts[number] = itertools.count()
-                added |= {self.names.flag(number): True, self.names.count(number): count.__next__}
-        _of_builtins.update(added)
+        import numpy as np
 
-    def set_flag(self, loop: int, value: bool) -> None:
-        """Stamp the iterations of a loop from its next one on, or only count them."""
-        if self.names.flag(loop) in _of_builtins:
-            _of_builtins[self.names.flag(loop)] = value
-
-    def counted(self, loop: int) -> int:
-        """Return how many iterations of a loop were only counted."""
-        return int(repr(self._counts[loop])[len("count(") : -1])  # read without counting
-
-    def mute(self) -> None:
-        """Stamp nothing from now on; the cell may go on."""
-        for node in self._nodes:
-            if self.names.append(node) in _of_builtins:
-                _of_builtins[self.names.append(node)] = id  # returns at once, whatever it is given
-        for loop in self._counts:
-            self.set_flag(loop, False)
-
-    def remove(self) -> None:
-        """Remove the names, once the cell has ended, which ends its last statement."""
-        self.ended_ns = now()
-        self.pairs.extend((NO_STATEMENT, self.ended_ns))
-        for node in self._nodes:
-            for name in (self.names.append(node), self.names.now(node)):
-                _of_builtins.pop(name, None)
-        for loop in self._counts:
-            _of_builtins.pop(self.names.flag(loop), None)
-            _of_builtins.pop(self.names.count(loop), None)
+        numbers, parts = [], []
+        for at, times in enumerate(self.times):
+            if len(times) == known[at]:
+                continue
+            new = np.frombuffer(times[known[at] :], np.int64)
+            new = new[: np.searchsorted(new, until_ns, side="right")]
+            known[at] += len(new)
+            numbers.append(np.full(len(new), at if at < len(self.statements) else NO_STATEMENT))
+            parts.append(new)
+        if not parts:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        number, time_ns = np.concatenate(numbers), np.concatenate(parts)
+        order = np.argsort(time_ns, kind="stable")
+        return number[order], time_ns[order]

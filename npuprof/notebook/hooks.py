@@ -1,18 +1,21 @@
 """IPython hooks: ``%%npuprof`` cells stay ordinary cells, and their runs stop when the cells end.
 
 A cell magic would receive the text of the cell and run it itself, losing its value, its ``await`` and its error status.
-Instead, an input transformer rewrites the first line into a call that starts the session, and IPython runs the rest
-with unchanged line numbers. Event hooks stop the run however the cell ends, nested cells included.
+Instead, an input transformer makes a comment of the first line, and IPython runs the rest with unchanged line numbers
+(:mod:`npuprof.notebook.rewriting` begins the run). Event hooks stop the run however the cell ends, nested cells
+included.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.inputtransformer2 import cell_magic, classic_prompt, ipython_prompt, leading_indent
+from IPython.core.interactiveshell import ExecutionResult
 
 from npuprof.errors import SessionError, describe_failure
 from npuprof.notebook.controller import Cell, Controller
@@ -20,7 +23,9 @@ from npuprof.notebook.messages import tell
 from npuprof.recordings.recording import NOTEBOOK
 
 if TYPE_CHECKING:
-    from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
+    from IPython.core.interactiveshell import ExecutionInfo, InteractiveShell
+
+    from npuprof.notebook.rewriting import CellRewriter
 
 
 _LONGEST_NAME = 4_096
@@ -29,8 +34,8 @@ _LONGEST_NAME = 4_096
 def current_cell(shell: InteractiveShell) -> Cell | None:
     """Return the cell that the shell has just started; None outside of a cell.
 
-    Reliable only in the first statement of a cell, where ``%%npuprof`` puts its call: IPython forgets the outer cell
-    once a nested one has run.
+    Reliable only in the first node of a cell, where a profiled one begins: IPython forgets the outer cell once a nested
+    one has run.
     """
     result = shell.displayhook.exec_result
     if result is None:
@@ -59,33 +64,54 @@ def cell_title(shell: InteractiveShell, *, numbered: bool) -> str:
     return f"cell [{number}]" if numbered else f"code run from or after cell [{number}]"
 
 
+class _Watched(ExecutionResult):
+    """The result of a profiled cell, which IPython gives the exception of the code just before it shows that."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if name == "error_in_exec" and value is not None:
+            self.__class__ = ExecutionResult  # type: ignore[assignment]
+            vars(self).pop("_npuprof_raised")()
+
+
+_Watched.__name__ = _Watched.__qualname__ = ExecutionResult.__name__  # which its text has
+
+
+def watch(result: object, raised: Callable[[], None]) -> None:
+    """Have a function called as soon as the code of a running cell ends with an exception."""
+    if type(result) is ExecutionResult:
+        vars(result)["_npuprof_raised"] = raised
+        result.__class__ = _Watched
+
+
 class CellHooks:
     """Stops runs at the end of their cells.
 
     Parameters
     ----------
-    shell, controller
-        The shell, and its runs.
-    ended
-        Called with the identity of each cell that has ended, after its run has.
+    shell, controller, rewriter
+        The shell, its runs, and what rewrites its cells.
     """
 
-    def __init__(self, shell: InteractiveShell, controller: Controller, ended: Callable[[int], None]) -> None:
+    def __init__(self, shell: InteractiveShell, controller: Controller, rewriter: CellRewriter) -> None:
         self._shell = shell
         self._controller = controller
-        self._ended = ended
+        self._rewriter = rewriter
+        self._hooks: dict[str, Callable[..., Any]] = {
+            "pre_run_cell": self.pre_run_cell,
+            "post_execute": self.post_execute,
+            "post_run_cell": self.post_run_cell,
+        }
 
     def register(self) -> None:
         """Register the hooks."""
-        self._shell.events.register("pre_run_cell", self.pre_run_cell)
-        self._shell.events.register("post_execute", self.post_execute)
-        self._shell.events.register("post_run_cell", self.post_run_cell)
+        for event, hook in self._hooks.items():
+            self._shell.events.register(event, hook)
 
     def unregister(self) -> None:
         """Remove the hooks."""
-        self._shell.events.unregister("pre_run_cell", self.pre_run_cell)
-        self._shell.events.unregister("post_execute", self.post_execute)
-        self._shell.events.unregister("post_run_cell", self.post_run_cell)
+        for event, hook in self._hooks.items():
+            self._shell.events.unregister(event, hook)
 
     def pre_run_cell(self, info: ExecutionInfo) -> None:
         """Note that a cell begins: in a run by hand, only the time of cells counts."""
@@ -100,14 +126,14 @@ class CellHooks:
             self._end(result)
         self._controller.cell_ends(None if result is None or result.info is None else id(result.info))
         if result is not None and result.info is not None:  # else its code may go on
-            self._ended(id(result.info))
+            self._rewriter.ended(id(result.info))
 
     def post_execute(self) -> None:
         """Stop the run of a silent cell, which has no other event."""
         cell, result = self._controller.cell, self._shell.last_execution_result
         if cell is not None and result is not None and _is_silent(result) and _is_end_of(cell, result):
             self._end(result)
-            self._ended(cell.identity)
+            self._rewriter.ended(cell.identity)
 
     def _note_id(self, result: ExecutionResult | None) -> None:
         if result is None or result.info is None or not result.info.store_history or result.execution_count is None:
@@ -149,38 +175,90 @@ def _failure(result: ExecutionResult | None) -> str:
     return describe_failure(failure_of(result))
 
 
-PRIVATE_WORD = "__cell__"
-"""The first argument of the rewritten line, before the user's arguments."""
+AWAITED = "\0awaited"
+"""The arguments of a cell that the panel has profiled, whatever its first line."""
 
-AWAITED = "__awaited__"
-"""The only argument in a cell that the panel has profiled, whatever its first line."""
-
-SPANNED = "__spanned__"
-"""The only argument in a cell of a run that was started by hand."""
+SPANNED = "\0spanned"
+"""The arguments of a cell of a run that was started by hand."""
 
 # `%%npuprof?` asks for help and is left to IPython.
 _FIRST_LINE = re.compile(r"%%npuprof(?:[ \t]+(?P<arguments>.*))?\s*$")
 
 
 class CellTransformer:
-    """Rewrites the first line of a profiled cell; a member of ``input_transformers_cleanup``.
+    """Makes a comment of the first line of a profiled cell, and notes what the text of the cell becomes.
+
+    Parameters
+    ----------
+    shell
+        The shell.
+    note
+        Called with the text that a cell has become, and the arguments of its ``%%npuprof``, or None.
+    """
+
+    def __init__(self, shell: InteractiveShell, note: Callable[[str, str | None], None]) -> None:
+        self._shell, self._note = shell, note
+        self._thread = threading.local()
+        self.first = FirstLine(self._begun)
+
+    def install(self) -> None:
+        """Add both parts to the shell."""
+        self._shell.input_transformers_cleanup.append(self.first)
+        self._shell.input_transformers_post.append(self.last)
+
+    def uninstall(self) -> None:
+        """Remove both parts."""
+        self._shell.input_transformers_cleanup.remove(self.first)
+        self._shell.input_transformers_post.remove(self.last)
+
+    def _begun(self, arguments: str | None) -> None:
+        self._thread.arguments = arguments
+
+    def last(self, lines: list[str]) -> list[str]:
+        """Return the lines to run, when IPython has transformed them all."""
+        arguments: str | None = getattr(self._thread, "arguments", None)
+        self._thread.arguments = None
+        if arguments is not None:
+            lines = [lines[0], *self._one_line(lines[1:])]
+        self._note("".join(lines), arguments)
+        return lines
+
+    def _one_line(self, body: list[str]) -> list[str]:
+        """Return the lines below ``%%npuprof``, of a single one what IPython makes of a cell of one line.
+
+        That is the name of a macro, a magic without ``%``, a call without parentheses.
+        """
+        first = next((number for number, line in enumerate(body) if line.strip()), len(body))
+        manager = self._shell.prefilter_manager
+        if len(body) - first != 1 or manager is None:
+            return body
+        with self._shell.builtin_trap:
+            text = manager.prefilter_lines(body[first]) + "\n"
+        return [*body[:first], *text.splitlines(keepends=True)]
+
+
+class FirstLine:
+    """Makes a comment of the first line of a profiled cell; a member of ``input_transformers_cleanup``.
 
     It runs after IPython has removed leading blank lines, indentation and prompts, and before its handling of cell
-    magics.
+    magics. `begun` is called with the arguments of each cell, None for one that is not profiled.
     """
 
     # IPython skips such transformers when it checks whether a cell is complete. The terminal then sees a cell
     # magic, which ends at a blank line, not after the first statement.
     has_side_effects = True
 
+    def __init__(self, begun: Callable[[str | None], None] = lambda _arguments: None) -> None:
+        self._begun = begun
+
     def __call__(self, lines: list[str]) -> list[str]:
         """Return the lines to run for the lines of a cell."""
         match = _FIRST_LINE.match(lines[0]) if lines else None
-        if match is None:
-            return lines
-        if not any(line.strip() for line in lines[1:]):
-            return lines  # nothing to profile: the registered cell magic raises the error
-        return [start_line((match["arguments"] or "").strip()), *prepared(lines[1:])]
+        if match is None or not any(line.strip() for line in lines[1:]):
+            self._begun(None)
+            return lines  # of nothing to profile, the registered cell magic raises the error
+        self._begun((match["arguments"] or "").strip())
+        return [f"# {lines[0]}", *prepared(lines[1:])]
 
 
 def prepared(body: list[str]) -> list[str]:
@@ -200,9 +278,3 @@ def without_first_line(text: str) -> str:
     lines = text.splitlines(keepends=True)
     place = next((number for number, line in enumerate(lines) if _FIRST_LINE.match(line.strip())), None)
     return text if place is None else "".join([*lines[:place], "\n", *lines[place + 1 :]])
-
-
-def start_line(arguments: str) -> str:
-    """Return the Python line that starts the session of a cell."""
-    words = f"{PRIVATE_WORD} {arguments}".rstrip()
-    return f"get_ipython().run_line_magic('npuprof', {words!r})\n"

@@ -15,15 +15,13 @@ from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_ar
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
 from npuprof.notebook.hooks import (
     AWAITED,
-    PRIVATE_WORD,
     SPANNED,
     CellHooks,
     CellTransformer,
     cell_title,
     current_cell,
     failure_of,
-    prepared,
-    start_line,
+    watch,
 )
 from npuprof.notebook.messages import tell
 from npuprof.notebook.repeats import run_again
@@ -55,11 +53,11 @@ class NpuprofMagics(Magics):
     def __init__(self, shell: InteractiveShell, controller: Controller | None = None) -> None:
         super().__init__(shell)
         self.controller = controller if controller is not None else Controller(show_session)
-        self._rewriter = CellRewriter(self._word_of_next, self._begin_cell, lambda: shell.user_global_ns)
+        self._rewriter = CellRewriter(shell, self._word_of_next, self._begin_cell)
         self.controller.number_of = partial(number_of, shell)
         self.controller.view = self._engines
-        self._hooks = CellHooks(shell, self.controller, self._rewriter.ended)
-        self._transformer = CellTransformer()
+        self._hooks = CellHooks(shell, self.controller, self._rewriter)
+        self._transformer = CellTransformer(shell, self._rewriter.note_text)
         # What `load` opened last, and the newest run at that time.
         self._loaded: tuple[Profile | ProfileSet | None, RecordedRun | None] = (None, None)
 
@@ -72,8 +70,8 @@ class NpuprofMagics(Magics):
     def install(self) -> None:
         """Add the magics, the transformer and the hooks to the shell."""
         self.shell.register_magics(self)
-        self.shell.input_transformers_cleanup.append(self._transformer)
-        self.shell.ast_transformers.append(self._rewriter)
+        self._transformer.install()
+        self._rewriter.install()
         self._hooks.register()
 
     def uninstall(self) -> None:
@@ -82,8 +80,8 @@ class NpuprofMagics(Magics):
             self.controller.end()
         finally:
             self._hooks.unregister()
-            self.shell.input_transformers_cleanup.remove(self._transformer)
-            self.shell.ast_transformers.remove(self._rewriter)
+            self._transformer.uninstall()
+            self._rewriter.uninstall()
             manager = self.shell.magics_manager
             for kind in ("line", "cell"):
                 manager.magics[kind].pop(_NAME, None)
@@ -102,7 +100,7 @@ class NpuprofMagics(Magics):
         # name, and for cells without a body.
         if not cell.strip():
             raise UsageError("%%npuprof profiles the lines below it, and there are none")
-        result = self.shell.run_cell(start_line(line) + "".join(prepared(cell.splitlines(keepends=True))))
+        result = self.shell.run_cell(f"%%{_NAME} {line}\n{cell}")
         if (error := failure_of(result)) is not None:
             raise SessionError(f"the profiled code ended with {type(error).__name__}; its traceback is above")
 
@@ -129,9 +127,6 @@ class NpuprofMagics(Magics):
         The options are those of `%%npuprof` and go with `start`.
         """
         word, _, remainder = line.partition(" ")
-        if word == PRIVATE_WORD:
-            self._begin_cell(remainder)
-            return None
         if word == "sql":
             return self._sql(remainder)
         if word in ("run", "load", "assert"):  # these parse their own arguments
@@ -157,7 +152,8 @@ class NpuprofMagics(Magics):
         cell = current_cell(self.shell)
         if cell is None:
             raise UsageError("%%npuprof profiles a cell, and no cell is running: use npuprof.profile() in a script")
-        running = self._rewriter.running(self.shell, cell.identity, cell.text, cell.origin, self.controller.id_of)
+        watch(self.shell.displayhook.exec_result, partial(self._rewriter.raised, cell.identity))
+        running = self._rewriter.running(cell.identity, cell.text, cell.origin, self.controller.id_of)
         is_added = False
         try:
             if line == AWAITED:
@@ -166,7 +162,7 @@ class NpuprofMagics(Magics):
             if line == SPANNED:
                 is_added = self.controller.add_cell(running)
                 return
-            arguments = interpret(parse(self.npuprof_cell.parser, line))
+            arguments = interpret(parse(self.npuprof_cell.parser, str(self.shell.var_expand(line, depth=1))))
             if self.controller.take_part():
                 is_added = self.controller.add_cell(running)
                 tell(

@@ -1,27 +1,32 @@
-"""The rewriting of profiled cells in a shell: a member of ``ast_transformers``; see :mod:`npuprof.lines`."""
+"""The rewriting of profiled cells in a shell, where it compiles them; see :mod:`npuprof.lines.rewriting`.
+
+``%%npuprof`` leaves a comment in the text of a cell, and the tree of that text knows the arguments. A member of
+``ast_transformers``, after all others, puts the node that begins the run before the user's, and the shell's compiler
+compiles them with their stamps. Should either be bypassed, the user's code runs as it is.
+"""
 
 from __future__ import annotations
 
 import ast
-import builtins
-import itertools
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from types import CodeType
+from typing import TYPE_CHECKING, Any, cast
 
 from npuprof.lines.cell_stamps import RunningCell
 from npuprof.lines.rewriting import Rewriting
 from npuprof.lines.stamps import Stamps
-from npuprof.notebook.hooks import PRIVATE_WORD
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _UNTOUCHED = frozenset({"--no-steps", "--no-lines"})
-_numbers = itertools.count()
-_of_builtins: dict[str, object] = builtins.__dict__
+_ARGUMENTS = "npuprof_arguments"  # attribute of a tree
+_REWRITING = "npuprof_rewriting"  # attribute of a node of the cell's own level
+_MOST_TEXTS = 64
 
 
 class _Rewritten(threading.local):
@@ -30,89 +35,101 @@ class _Rewritten(threading.local):
     stamps: Stamps | None = None
 
 
+class _Afterwards(ast.NodeTransformer):
+    """A transformer that comes after those of the user, for one cell."""
+
+
 class CellRewriter(ast.NodeTransformer):
-    """Rewrites each cell whose first line starts the profiler, and hands its stamps to the run that starts there.
+    """Rewrites each cell that begins with ``%%npuprof``, and hands its stamps to the run that starts there.
 
     IPython also transforms the text that ``%%time`` or ``%timeit`` runs, and npuprof that of the unprofiled repetition:
-    these have no such first line, and stay as they are. A cell that is profiled though its first line says nothing of
-    it gets a call of a name that is no identifier, whatever the user has named ``get_ipython``.
+    these have no such first line, and stay as they are.
 
     Parameters
     ----------
+    shell
+        The shell.
     begins
-        Returns the argument of that call for the cell that is about to run; empty if it gets none.
+        Returns the argument of `begin` for the cell that is about to run though its text does not say so; empty for a
+        cell that is not profiled.
     begin
-        What is called with it.
-    names
-        Returns the names of the cells. Where these have ``__builtins__`` of their own, nothing is rewritten.
+        Called by the first node of a profiled cell, with the arguments of ``%%npuprof``.
     """
 
-    def __init__(
-        self,
-        begins: Callable[[], str] = lambda: "",
-        begin: Callable[[str], None] = lambda _word: None,
-        names: Callable[[], Mapping[str, object]] = dict,
-    ) -> None:
-        self._begins, self._begin, self._names = begins, begin, names
+    def __init__(self, shell: InteractiveShell, begins: Callable[[], str], begin: Callable[[str], None]) -> None:
+        self._shell, self._begins, self._begin = shell, begins, begin
         self._rewritten = _Rewritten()
         self._stamps: dict[int, Stamps] = {}  # by the identity of the running cell
+        self._arguments: OrderedDict[str, str] = OrderedDict()  # by the text of the cell
+        self._replaced: tuple[Any, Any] = None, None
+
+    def install(self) -> None:
+        """Take part in the compilation of the shell's cells."""
+        self._replaced = self._shell.compile.__class__, self._shell.compiler_class
+        compiler = _compiler_of(self._shell.compile.__class__, self._arguments.get)
+        self._shell.compile.__class__ = self._shell.compiler_class = compiler
+        self._shell.ast_transformers.append(self)
+
+    def uninstall(self) -> None:
+        """Leave the shell as it was."""
+        self._shell.compile.__class__, self._shell.compiler_class = self._replaced
+        if self in self._shell.ast_transformers:  # else the user has removed it
+            self._shell.ast_transformers.remove(self)
+
+    def note_text(self, text: str, arguments: str | None) -> None:
+        """Note whether a cell with this text is profiled: the arguments of its ``%%npuprof``, or None."""
+        self._arguments.pop(text, None)
+        if arguments is not None:
+            self._arguments[text] = arguments
+            if len(self._arguments) > _MOST_TEXTS:
+                self._arguments.popitem(last=False)
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """Return the tree to run for that of a cell."""
+        """Return the tree to run for that of a cell, where the transformers that follow have returned it."""
+        transformers = self._shell.ast_transformers
+        for stale in [each for each in transformers if isinstance(each, _Afterwards)]:
+            transformers.remove(stale)  # one in between has rejected a cell
+        if transformers[-1] is self:
+            return self._rewrite(node)
+        last = _Afterwards()
+        last.visit = partial(self._rewrite_last, last)  # type: ignore[method-assign]
+        transformers.append(last)  # for this cell: the loop over them gets there
+        return node
+
+    def _rewrite_last(self, last: _Afterwards, node: ast.AST) -> ast.AST:
+        self._shell.ast_transformers.remove(last)
+        return self._rewrite(node)
+
+    def _rewrite(self, node: ast.AST) -> ast.AST:
         self._rewritten.stamps = None
         if not isinstance(node, ast.Module) or not node.body:
             return node
-        word = self._begins()
-        of_names = self._names().get("__builtins__", builtins)
-        if of_names is not builtins and of_names is not _of_builtins:
-            return node
-        if (words := _words(node.body[0])) is None:
+        word, arguments = self._begins(), getattr(node, _ARGUMENTS, None)
+        if arguments is None:
             if not word or all(map(_is_magic, node.body)):
                 return node
-            words = [word]
-            node = ast.Module([self._call_of(word), *node.body], node.type_ignores)
-        if len(node.body) < 2 or set(words) >= _UNTOUCHED:
-            return node
-        stamps = Stamps()
-        rewriting = Rewriting(stamps.names)
-        try:
-            rewritten = rewriting.rewrite(node)
-        except RecursionError:  # deeper than this, though not too deep for the compiler
-            rewritten = None
-        if rewritten is None:
-            return node
-        stamps.install(rewriting.statements, rewriting.nodes)
-        self._rewritten.stamps = stamps
-        return rewritten
-
-    def _call_of(self, word: str) -> ast.stmt:
-        """Return the statement that begins a cell whose first line does not."""
-        name = f"npuprof begins {next(_numbers)}"
-
-        def begin() -> None:
-            _of_builtins.pop(name, None)
-            self._begin(word)
-
-        _of_builtins[name] = begin
-        # A condition, not an expression, which IPython could show.
-        called = ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=[], keywords=[])
-        made = ast.If(test=called, body=[ast.Pass()], orelse=[], lineno=1, col_offset=0)
-        return ast.fix_missing_locations(made)
+            arguments = word
+        ast.fix_missing_locations(node)  # of what other transformers have made; IPython does it after the last one
+        is_stamped = not set(arguments.split()) >= _UNTOUCHED
+        rewriting = Rewriting(node.body, partial(self._begin, arguments), is_stamped=is_stamped)
+        for each in rewriting.body:
+            setattr(each, _REWRITING, rewriting)
+            if isinstance(each, ast.Expr):
+                setattr(each.value, _REWRITING, rewriting)  # %%time compiles the last one by itself
+        self._rewritten.stamps = rewriting.stamps
+        return ast.Module(rewriting.body, node.type_ignores)
 
     def running(
         self,
-        shell: InteractiveShell,
         identity: int,
         text: str,
         origin: Mapping[str, str] | None = None,
         id_of: Callable[[int], str] = lambda _number: "",
     ) -> RunningCell:
-        """Return the cell whose first line runs now, called by that line.
+        """Return the cell whose first node runs now, called by that node.
 
         Parameters
         ----------
-        shell
-            The shell.
         identity
             The number of the cell, with which :meth:`ended` is called.
         text
@@ -125,35 +142,49 @@ class CellRewriter(ast.NodeTransformer):
         stamps, self._rewritten.stamps = self._rewritten.stamps, None
         if stamps is not None:
             self._stamps[identity] = stamps
+        shell = self._shell
         return RunningCell(_running_file(shell), stamps, partial(number_of, shell), id_of, text, origin or {})
 
     def mute(self, identity: int) -> None:
         """Stamp nothing in a cell that is not profiled after all."""
         if (stamps := self._stamps.get(identity)) is not None:
-            stamps.mute()
+            stamps.turn_off()
+
+    def raised(self, identity: int) -> None:
+        """Note that the code of a cell has ended with an exception, which is to be shown."""
+        if (stamps := self._stamps.get(identity)) is not None:
+            stamps.note_end()
 
     def ended(self, identity: int) -> None:
-        """Remove what the code of a cell has called, once it has ended."""
-        if (stamps := self._stamps.pop(identity, None)) is not None:
-            stamps.remove()
+        """Forget a cell that has ended."""
+        self._stamps.pop(identity, None)
+
+
+def _compiler_of(base: type, arguments_of: Callable[[str], str | None]) -> Any:
+    """Return a class of compilers that compiles the nodes of a profiled cell with their stamps."""
+
+    def ast_parse(self: Any, source: str, *more: Any, **named: Any) -> ast.AST:
+        tree: ast.AST = base.ast_parse(self, source, *more, **named)  # type: ignore[attr-defined]
+        if (arguments := arguments_of(source)) is not None:
+            setattr(tree, _ARGUMENTS, arguments)
+        return tree
+
+    def compiled(self: Any, source: Any, *more: Any, **named: Any) -> CodeType:
+        def compiler(tree: Any) -> CodeType:
+            return cast("CodeType", base.__call__(self, tree, *more, **named))
+
+        body = getattr(source, "body", None)
+        first = body[0] if isinstance(body, list) and body else body
+        rewriting: Rewriting | None = getattr(first, _REWRITING, None)
+        return compiler(source) if rewriting is None else rewriting.compile(compiler, source)
+
+    return type(base.__name__, (base,), {"ast_parse": ast_parse, "__call__": compiled, "__module__": base.__module__})
 
 
 def number_of(shell: InteractiveShell, file: str) -> int:
     """Return the number of the cell whose code has a file name, as of now; 0 for other files."""
     numbers: dict[str, int] = getattr(shell.compile, "_filename_map", {})
     return numbers.get(file) or 0
-
-
-def _words(node: ast.stmt) -> list[str] | None:
-    """Return the words of the line that starts the profiler; None for any other statement."""
-    call = node.value if isinstance(node, ast.Expr) else None
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return None
-    values = [argument.value if isinstance(argument, ast.Constant) else None for argument in call.args]
-    if call.func.attr != "run_line_magic" or len(values) != 2 or values[0] != "npuprof":
-        return None
-    words = values[1].split() if isinstance(values[1], str) else []
-    return words if words[:1] == [PRIVATE_WORD] else None
 
 
 def _is_magic(node: ast.stmt) -> bool:

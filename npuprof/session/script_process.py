@@ -75,13 +75,15 @@ def _run(code: CodeType, script: str, session: Session) -> int:
 
 def _compiled(text: bytes, script: str, *, is_stamped: bool) -> tuple[CodeType, Stamps | None]:
     """Return the code of a module, with the stamps of its statements."""
-    tree, stamps = ast.parse(text, script), Stamps()
-    rewriting = Rewriting(stamps.names)
-    rewritten = rewriting.rewrite_module(tree) if is_stamped else None
-    if rewritten is None:
-        return compile(text, script, "exec", dont_inherit=True), None
-    stamps.install(rewriting.statements, rewriting.nodes)
-    return compile(rewritten, script, "exec", dont_inherit=True), stamps
+
+    def compiled(tree: ast.AST) -> CodeType:
+        return compile(tree, script, "exec", dont_inherit=True)  # type: ignore[call-overload, no-any-return]
+
+    tree = ast.parse(text, script)
+    if not is_stamped:
+        return compiled(tree), None
+    rewriting = Rewriting(tree.body)
+    return rewriting.compile(compiled, tree), rewriting.stamps
 
 
 if __name__ == "__main__":

@@ -7,31 +7,40 @@ are measured in pairs of runs, one right after the other, so that other load fal
 
 from __future__ import annotations
 
-import ast
 import os
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import median
+from types import CodeType
 
 from npuprof.lines.cell_stamps import RunningCell
 from npuprof.lines.recorder import LineRecorder
+from npuprof.lines.stamps import now
 from npuprof.recordings.clock import SystemClock
 from tests.benchmarks.bench_lines import cost_of_call_ns
-from tests.lines.stamped import FIRST_LINE, rewritten
+from tests.lines.stamped import plain_codes, stamped_codes
 
 _ROUNDS = 7
 _PROBE = 200_000
+_WARM = 200
 _RUN_NS = 100_000_000  # of a loop; the thread that records takes about a millisecond of it, however few its stamps
 _LONG_RUN_NS = 1_000_000_000
 _PAIRS = 25
 _SPENT_NS = (0, 1_000, 10_000, 20_000, 40_000, 200_000, 5_000_000)
 
 
-def _run(tree: ast.Module) -> int:
-    names: dict[str, object] = {}
-    codes = [compile(ast.Module([node], []), "<cell>", "exec") for node in tree.body]
+def _run(codes: list[CodeType], warm: Callable[[], object] = int) -> int:
+    def flips() -> Iterator[int]:
+        warm()
+        yield 0
+
+    # A loop is thinned after some iterations, when its code has been adapted to what it does.
+    names: dict[str, object] = {"items": lambda count: chain(range(_WARM), flips(), range(count))}
     begin_ns = time.process_time_ns()
     for code in codes:
         exec(code, names)
@@ -39,7 +48,7 @@ def _run(tree: ast.Module) -> int:
 
 
 def _loop(count: int, body: str) -> str:
-    return f"for i in range({count}):\n    {body}\n"
+    return f"for i in items({count}):\n    {body}\n"
 
 
 def cost_ns(body: str, count: int, *, is_on: bool) -> float:
@@ -47,29 +56,28 @@ def cost_ns(body: str, count: int, *, is_on: bool) -> float:
     code = _loop(count, body)
     plain, stamped = [], []
     for _ in range(_ROUNDS):
-        plain.append(_run(ast.parse(FIRST_LINE + code)))
-        with rewritten(code) as (tree, stamps):
-            stamps.set_flag(0, is_on)
-            stamped.append(_run(tree))
+        plain.append(_run(plain_codes(code)))
+        codes, stamps = stamped_codes(code)
+        stamped.append(_run(codes, partial(stamps.turn, 0, on=is_on)))
     return (min(stamped) - min(plain)) / count
 
 
 def recording_ns(folder: Path) -> float:
     """Return what the thread that records takes for a stamp, in nanoseconds: the least of some rounds."""
     best = float("inf")
-    with rewritten(_loop(2, "pass")) as (_, stamps):
-        recorder = LineRecorder(SystemClock(), folder / "stamps.jsonl", RunningCell("<cell>", stamps))
-        recorder.start()
-        recorder._halt.release()  # its thread ends: what it does is done here
-        recorder._thread.join()
-        for _ in range(_ROUNDS):
-            for number in range(_PROBE // 20):
-                stamps.pairs.extend((number % 2, time.monotonic_ns()))
-            begin_ns = time.thread_time_ns()
-            recorder._look()
-            recorder._take({})
-            best = min(best, (time.thread_time_ns() - begin_ns) / (_PROBE // 20))
-        recorder.stop()
+    _, stamps = stamped_codes(_loop(2, "pass"))
+    recorder = LineRecorder(SystemClock(), folder / "stamps.jsonl", RunningCell("<cell>", stamps))
+    recorder.start()
+    recorder._halt.release()  # its thread ends: what it does is done here
+    recorder._thread.join()
+    for _ in range(_ROUNDS):
+        for number in range(_PROBE // 20):
+            stamps.times[number % 2].append(now())
+        begin_ns = time.thread_time_ns()
+        recorder._look()
+        recorder._take({})
+        best = min(best, (time.thread_time_ns() - begin_ns) / (_PROBE // 20))
+    recorder.stop()
     return best
 
 
@@ -128,19 +136,18 @@ def share(spent_ns: int, statements: int, folder: Path, run_ns: int = _RUN_NS, p
     body = "sum(data)" if spent_ns else "pass"
     count = max(10, run_ns // max(spent_ns * statements, 60))
     code = f"data = bytes({_bytes(spent_ns)})\n" + _loop(count, "; ".join([body] * statements))
-    plain = ast.parse(FIRST_LINE + code)
     ratios, of_recording, counted = [], [], 0
     for number in range(pairs):
-        with rewritten(code) as (tree, stamps):
-            path = folder / f"{spent_ns}-{statements}-{run_ns}-{number}.jsonl"
-            recorder = LineRecorder(SystemClock(), path, RunningCell("<cell>", stamps))
-            before_ns = _run(plain) if number % 2 else 0
-            recorder.start()
-            stamped_ns = _run(tree)
-            recorder_ns = time.clock_gettime_ns(time.pthread_getcpuclockid(recorder._thread.ident or 0))
-            recorder.stop()
-            plain_ns = before_ns or _run(plain)
-            counted += stamps.counted(next(n for n, each in enumerate(stamps.statements) if each.is_loop))
+        codes, stamps = stamped_codes(code)
+        path = folder / f"{spent_ns}-{statements}-{run_ns}-{number}.jsonl"
+        recorder = LineRecorder(SystemClock(), path, RunningCell("<cell>", stamps))
+        before_ns = _run(plain_codes(code)) if number % 2 else 0
+        recorder.start()
+        stamped_ns = _run(codes)
+        recorder_ns = time.clock_gettime_ns(time.pthread_getcpuclockid(recorder._thread.ident or 0))
+        recorder.stop()
+        plain_ns = before_ns or _run(plain_codes(code))
+        counted += sum(switch.thinned for switch in stamps.switches.values())
         ratios.append(stamped_ns / plain_ns - 1)
         of_recording.append(recorder_ns / plain_ns)
     spread = 1.4826 * median(abs(each - median(ratios)) for each in ratios)
@@ -158,6 +165,8 @@ def main() -> None:
     print(f"an iteration         {iteration:7.0f} ns (at most 2,000), {iteration / call:.1f} calls")
     thinned = cost_ns("pass", 300_000, is_on=False)
     print(f"a thinned iteration  {thinned:7.0f} ns (at most 60), {thinned / call:.1f} calls")
+    of_many = cost_ns("i; i; i; i; i; i; i; i; i; i", 50_000, is_on=False)
+    print(f"one of 10 statements {of_many:7.0f} ns (at most 100), {of_many / call:.1f} calls")
     with tempfile.TemporaryDirectory() as folder:
         recorded = recording_ns(Path(folder))
         print(f"a recorded stamp     {recorded:7.0f} ns, on a thread of its own")

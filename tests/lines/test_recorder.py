@@ -19,17 +19,17 @@ from npuprof.simulator.clock import EmulationClock, VirtualClock, begin_recordin
 from npuprof.sources.recording import lines, lists
 from npuprof.tables.notes import Notes
 from tests import pace
-from tests.lines.stamped import rewritten
+from tests.lines.stamped import stamped_codes
 
 
 def _record(code: str, folder: Path, names: dict[str, object] | None = None) -> LineRecorder:
-    with rewritten(code) as (tree, stamps):
-        recorder = LineRecorder(SystemClock(), folder / "lines.jsonl", RunningCell("<code>", stamps))
-        recorder.start()
-        try:
-            exec(compile(tree, "<code>", "exec"), names if names is not None else {})
-        finally:
-            recorder.stop()
+    (whole,), stamps = stamped_codes(code, whole=True)
+    recorder = LineRecorder(SystemClock(), folder / "lines.jsonl", RunningCell("<code>", stamps))
+    recorder.start()
+    try:
+        exec(whole, names if names is not None else {})
+    finally:
+        recorder.stop()
     return recorder
 
 
@@ -81,24 +81,24 @@ def test_a_loop_of_cheap_statements_is_thinned_and_its_iterations_are_counted(tm
 def test_one_long_iteration_does_not_decide_whether_a_loop_is_thinned(
     statement_ns: int, once_ns: int, is_cheap: bool
 ) -> None:
-    with rewritten("for i in range(300):\n    a = i\n    b = a") as (_, stamps):
-        cell = CellStamps(RunningCell("<code>", stamps), 0, 0)
-        loop = next(number for number, each in enumerate(stamps.statements) if each.is_loop)
-        numbers = np.tile(np.array([loop, loop + 1, loop + 2]), 300)
-        spent = np.full(len(numbers), statement_ns)
-        spent[numbers == loop + 2] *= 2  # a statement that takes more in every iteration counts
-        spent[450] += once_ns
-        assert cell.cheap((numbers, np.cumsum(spent))) == [loop] * is_cheap
+    _, stamps = stamped_codes("for i in range(300):\n    a = i\n    b = a")
+    cell = CellStamps(RunningCell("<code>", stamps), 0, 0)
+    loop = next(number for number, each in enumerate(stamps.statements) if each.is_loop)
+    numbers = np.tile(np.array([loop, loop + 1, loop + 2]), 300)
+    spent = np.full(len(numbers), statement_ns)
+    spent[numbers == loop + 2] *= 2  # a statement that takes more in every iteration counts
+    spent[450] += once_ns
+    assert cell.cheap((numbers, np.cumsum(spent))) == [loop] * is_cheap
 
 
 def test_a_statement_that_takes_long_in_each_iteration_keeps_its_loop_stamped() -> None:
     body = "".join(f"    a{number} = i\n" for number in range(30))
-    with rewritten(f"for i in range(300):\n{body}") as (_, stamps):
-        cell = CellStamps(RunningCell("<code>", stamps), 0, 0)
-        loop = next(number for number, each in enumerate(stamps.statements) if each.is_loop)
-        numbers = np.tile(np.arange(loop, loop + 31), 300)
-        spent = np.where(numbers == loop + 7, 2_000_000, 500)
-        assert cell.cheap((numbers, np.cumsum(spent))) == []
+    _, stamps = stamped_codes(f"for i in range(300):\n{body}")
+    cell = CellStamps(RunningCell("<code>", stamps), 0, 0)
+    loop = next(number for number, each in enumerate(stamps.statements) if each.is_loop)
+    numbers = np.tile(np.arange(loop, loop + 31), 300)
+    spent = np.where(numbers == loop + 7, 2_000_000, 500)
+    assert cell.cheap((numbers, np.cumsum(spent))) == []
 
 
 def test_calls_have_their_stacks_up_to_the_cell(tmp_path: Path) -> None:
@@ -126,18 +126,18 @@ def test_code_objects_that_are_gone_are_not_taken_for_new_ones() -> None:
 def test_stamps_follow_a_clock_that_leaves_emulation_out(tmp_path: Path) -> None:
     clock = EmulationClock()
     begin_recording(clock)
-    with rewritten("a = 1\nemulate()\nb = 2") as (tree, stamps):
-        recorder = LineRecorder(clock, tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
+    (code,), stamps = stamped_codes("a = 1\nemulate()\nb = 2", whole=True)
+    recorder = LineRecorder(clock, tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
 
-        def emulate() -> None:
-            with clock.emulating():
-                time.sleep(0.05)
+    def emulate() -> None:
+        with clock.emulating():
+            time.sleep(0.05)
 
-        recorder.start()
-        system_ns, began_ns = now(), clock.monotonic_raw_ns()
-        exec(compile(tree, "<code>", "exec"), {"emulate": emulate})
-        ended_ns, elapsed_ns = clock.monotonic_raw_ns(), now() - system_ns
-        recorder.stop()
+    recorder.start()
+    system_ns, began_ns = now(), clock.monotonic_raw_ns()
+    exec(code, {"emulate": emulate})
+    ended_ns, elapsed_ns = clock.monotonic_raw_ns(), now() - system_ns
+    recorder.stop()
     times = np.array(recorder.columns()["stamp_time_ns"])
     assert began_ns <= times[0]
     assert (np.diff(times) >= 0).all()
@@ -147,24 +147,15 @@ def test_stamps_follow_a_clock_that_leaves_emulation_out(tmp_path: Path) -> None
 
 def test_stamps_follow_a_virtual_clock(tmp_path: Path) -> None:
     clock = VirtualClock()
-    with rewritten("a = 1\nwork()\nb = 2") as (tree, stamps):
-        recorder = LineRecorder(clock, tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
-        recorder.start()
-        began_ns = clock.monotonic_raw_ns()
-        exec(compile(tree, "<code>", "exec"), {"work": lambda: clock.pass_ns(3_000)})
-        recorder.stop()
+    (code,), stamps = stamped_codes("a = 1\nwork()\nb = 2", whole=True)
+    recorder = LineRecorder(clock, tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
+    recorder.start()
+    began_ns = clock.monotonic_raw_ns()
+    exec(code, {"work": lambda: clock.pass_ns(3_000)})
+    recorder.stop()
     columns = recorder.columns()
     times = dict(zip(columns["stamp_number"], columns["stamp_time_ns"], strict=True))
     assert (times[0], times[1], times[2]) == (began_ns, began_ns, began_ns + 3_000)
-
-
-def test_a_number_without_its_time_is_left_out(tmp_path: Path) -> None:
-    with rewritten("a = 1\nb = 2") as (_, stamps):
-        recorder = LineRecorder(SystemClock(), tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
-        recorder.start()
-        stamps.pairs.extend((0, 0, now(), 1))
-        recorder.stop()
-    assert recorder.columns()["stamp_number"] == [0]
 
 
 def test_nothing_is_read_while_it_records_and_a_second_stop_changes_nothing(tmp_path: Path) -> None:
@@ -178,17 +169,17 @@ def test_nothing_is_read_while_it_records_and_a_second_stop_changes_nothing(tmp_
 
 def test_a_stamp_that_comes_while_a_batch_is_taken_keeps_its_time(tmp_path: Path) -> None:
     clock = VirtualClock()
-    with rewritten("a = 1\nb = 2") as (_, stamps):
-        recorder = LineRecorder(clock, tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
-        recorder.start()
-        began_ns = clock.monotonic_raw_ns()
-        clock.pass_ns(5_000)
-        stamped_ns = now()
-        for _ in range(500):
-            clock.pass_ns(10)
-        recorder._take({})  # as the thread does, which has not seen the stamp
-        stamps.pairs.extend((0, stamped_ns))
-        recorder.stop()
+    _, stamps = stamped_codes("a = 1\nb = 2")
+    recorder = LineRecorder(clock, tmp_path / "lines.jsonl", RunningCell("<code>", stamps))
+    recorder.start()
+    began_ns = clock.monotonic_raw_ns()
+    clock.pass_ns(5_000)
+    stamped_ns = now()
+    for _ in range(500):
+        clock.pass_ns(10)
+    recorder._take({})  # as the thread does, which has not seen the stamp
+    stamps.times[0].append(stamped_ns)
+    recorder.stop()
     assert recorder.columns()["stamp_time_ns"] == [began_ns + 5_000]
 
 
@@ -197,9 +188,9 @@ def test_cells_of_one_run_are_recorded_one_after_the_other(tmp_path: Path) -> No
     ended_ns: dict[str, int] = {}
     recorder.start()
     for number, code in enumerate(("a = 1\nfor i in range(2):\n    b = i", "c = 2", "for i in range(3):\n    d = i")):
-        with rewritten(code) as (tree, stamps):
-            recorder.add(RunningCell(f"<code {number}>", stamps))
-            exec(compile(tree, f"<code {number}>", "exec"), {})
+        (whole,), stamps = stamped_codes(code, whole=True)
+        recorder.add(RunningCell(f"<code {number}>", stamps))
+        exec(whole, {})
         ended_ns[f"<code {number}>"] = now()
         time.sleep(0.01)  # no cell runs
     recorder.stop()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
-import builtins
+import dis
+import sys
 import textwrap
-from typing import Any
+import warnings
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from npuprof.lines.rewriting import Rewriting
 from tests.budget import examples
-from tests.lines.stamped import Ran, rewritten, run_plain, run_stamped
+from tests.lines.stamped import Ran, plain_codes, run_plain, run_stamped, stamped_codes, taken
 
 _CODES = {
     "loop": "for i in range(3):\n    log.append(i)\n    log.append(-i)",
@@ -49,11 +51,36 @@ _CODES = {
     "last is an expression": "x = 1\nx + 1",
     "raise from": "try:\n    {}[1]\nexcept KeyError as e:\n    raise ValueError('no') from e",
     "nothing": "pass",
+    "break of the inner loop": "for i in range(3):\n    for j in range(5):\n        if j == i:\n            break",
+    "inner while": "for i in range(3):\n    j = 0\n    while j < i:\n        j += 1",
+    "inner with": "import contextlib\nfor i in range(3):\n    with contextlib.nullcontext():\n        j = i",
+    "inner handler": "for i in range(3):\n    try:\n        1 / (i - 1)\n    except ZeroDivisionError as e:\n"
+    "        log.append(str(e))",
+    "inner handler and else": "for i in range(3):\n    try:\n        1 / (i - 1)\n    except ZeroDivisionError as e:\n"
+    "        log.append(str(e))\n    else:\n        log.append(i)",
+    "inner match": "for i in range(3):\n    match i:\n        case 0:\n            log.append(0)\n"
+    "        case 1 if log:\n            log.append(1)",
+    "finally and an exception": "for i in range(3):\n    try:\n        1 / (i - 1)\n    finally:\n"
+    "        log.append(i)",
+    "elif": "for i in range(4):\n    if i == 0:\n        log.append(0)\n    elif i == 1:\n        log.append(1)",
+    "elif and else": "for i in range(4):\n    if i == 0:\n        log.append(0)\n    elif i == 1:\n"
+    "        log.append(1)\n    else:\n        pass",
+    "on several lines": "x = [\n    len(log),\n    2,\n]\ny = dict(\n    a=1,\n    b=2,\n)\n"
+    "z = (\n    log\n    .copy()\n)\n(\n  log\n  .append(1)\n)",
+    "while on one line": "n = 3\nwhile n: n -= 1",
+    "definitions in a loop": "for i in range(2):\n    def f():\n        return 1\n    class B:\n        x = 1",
+    "pass at the end": "for i in range(2):\n    log.append(1)\n    pass",
+    "endless": "n = 0\nwhile True:\n    n += 1\n    if n > 3:\n        break",
+    "conditions": "for i in range(3):\n    if i and log or not i:\n        log.append(i)",
+    "inner else": "for i in range(2):\n    for j in range(2):\n        log.append(j)\n"
+    "    else:\n        log.append(-1)",
+    "comprehension": "for i in range(2):\n    log.append([j for j in range(i)])",
 }
 
 
 def _same(plain: Ran, stamped: Ran) -> None:
     assert stamped.failure == plain.failure
+    assert stamped.traced == plain.traced
     assert set(stamped.names) == set(plain.names)
     for name, value in plain.names.items():
         if isinstance(value, int | str | list | dict | type(None)):
@@ -68,11 +95,47 @@ def test_code_does_what_it_did(code: str, is_on: bool) -> None:
 
 @pytest.mark.parametrize("code", [code for code in _CODES.values() if "__future__" not in code])
 def test_code_that_is_compiled_as_a_whole_does_what_it_did(code: str) -> None:
-    stamped = run_stamped(code, whole=True)
-    plain = run_plain(code)
-    stamped.names.pop("__doc__", None), plain.names.pop("__doc__", None)
-    stamped.names.pop("__annotations__", None), plain.names.pop("__annotations__", None)
-    _same(plain, stamped)
+    _same(run_plain(code, whole=True), run_stamped(code, whole=True))
+
+
+_INTERRUPTED = {"CALL", "CALL_FUNCTION_EX", "JUMP_BACKWARD", "POP_JUMP_BACKWARD_IF_FALSE", "JUMP_ABSOLUTE", "RESUME"}
+
+
+@pytest.mark.parametrize("code", _CODES.values(), ids=_CODES.keys())
+def test_an_interrupt_finds_a_line(code: str) -> None:
+    for each in stamped_codes(code)[0]:
+        lines = {offset: line for begin, end, line in each.co_lines() for offset in range(begin, end, 2)}
+        assert not [
+            instruction
+            for instruction in dis.get_instructions(each)
+            if instruction.opname in _INTERRUPTED and lines.get(instruction.offset) is None
+        ]
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_warns_once_as_plain_code(is_nested: bool) -> None:
+    code = "for i in range(2):\n    for j in range(2):\n        i is 0\n" if is_nested else "for i in 0, 1: i is 0"
+    counts = []
+    for codes_of in (plain_codes, stamped_codes):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            codes_of(code)
+        counts.append(len(caught))
+    assert counts[0] == counts[1] == 1
+
+
+def test_the_users_tree_stays() -> None:
+    body = ast.parse("for i in x:\n    try:\n        y\n    finally:\n        z\n    with a: b").body
+    before = [ast.dump(node, include_attributes=True) for node in body]
+    rewriting = Rewriting(body)
+    assert rewriting.body == body
+    assert [ast.dump(node, include_attributes=True) for node in body] == before
+
+
+def test_code_with_as_many_blocks_as_python_takes() -> None:
+    depth = 20
+    code = "".join("    " * at + "for i in range(1):\n" for at in range(depth)) + "    " * depth + "log.append(1)"
+    _same(run_plain(code), run_stamped(code))
 
 
 @pytest.mark.skipif(not hasattr(ast, "TryStar"), reason="Python has no except* before 3.11")
@@ -103,22 +166,29 @@ def test_bodies_of_functions_classes_and_comprehensions_are_not_stamped() -> Non
 
 
 def test_iterations_of_a_thinned_loop_are_counted() -> None:
-    with rewritten("for i in range(5):\n    for j in range(3):\n        x = j") as (tree, stamps):
-        stamps.set_flag(1, False)
-        exec(compile(ast.Module(tree.body, []), "<code>", "exec"), {})
-        assert stamps.counted(0) == 0
-        assert stamps.counted(1) == 15
-        assert stamps.counted(1) == 15  # reading does not count
-    assert not [name for name in vars(builtins) if name.startswith(stamps.names.prefix)]
+    codes, stamps = stamped_codes("for i in range(5):\n    for j in range(3):\n        x = j")
+    assert stamps.turn(1, on=False) == [1]
+    exec(codes[0], {})
+    assert {loop: switch.thinned for loop, switch in stamps.switches.items()} == {0: 0, 1: 15}
+    assert stamps.turn(0, on=False) == [0, 1]
+    exec(codes[0], {})
+    assert {loop: switch.thinned for loop, switch in stamps.switches.items()} == {0: 5, 1: 30}
 
 
-def test_muted_stamps_leave_nothing_and_names_are_removed() -> None:
-    with rewritten("for i in range(5):\n    x = i\ny = 1") as (tree, stamps):
-        stamps.mute()
-        exec(compile(ast.Module(tree.body, []), "<code>", "exec"), {})
-        assert not stamps.pairs
-        assert [name for name in vars(builtins) if name.startswith(stamps.names.prefix)]
-    assert not [name for name in vars(builtins) if name.startswith(stamps.names.prefix)]
+def test_what_is_turned_off_leaves_no_stamps_in_loops_and_in_code_to_come() -> None:
+    codes, stamps = stamped_codes("for i in range(5):\n    x = i")
+    stamps.turn_off()
+    exec(codes[0], {})
+    assert taken(stamps)[0] == [0, -1]
+
+
+def test_nothing_is_left_in_any_namespace() -> None:
+    names: dict[str, object] = {}
+    known = {id(module): set(vars(module)) for module in list(sys.modules.values())}
+    for code in stamped_codes("for i in range(3):\n    x = i")[0]:
+        exec(code, names)
+    assert names.keys() == {"i", "x", "__builtins__"}
+    assert [name for name, module in list(sys.modules.items()) if known.get(id(module)) != set(vars(module))] == []
 
 
 @pytest.mark.parametrize(
@@ -133,27 +203,20 @@ def test_muted_stamps_leave_nothing_and_names_are_removed() -> None:
     ],
 )
 def test_a_loop_knows_whether_its_own_body_makes_the_update(body: str, update: int) -> None:
-    with rewritten("for i in y:\n" + textwrap.indent(body, "    ")) as (_, stamps):
-        assert stamps.statements[0].update == update
+    _, stamps = stamped_codes("for i in y:\n" + textwrap.indent(body, "    "))
+    assert stamps.statements[0].update == update
 
 
 def test_loops_know_what_is_around_them() -> None:
-    with rewritten("for i in a:\n    while b:\n        x = 1\n    else:\n        y = 2\nz = 3") as (_, stamps):
-        assert [(each.line, each.loop, each.is_loop) for each in stamps.statements] == [
-            (2, -1, True),
-            (3, 0, True),
-            (4, 1, False),
-            (6, 0, False),
-            (7, -1, False),
-        ]
-        assert stamps.statements[0].last_line == 6
-
-
-def test_positions_of_statements_stay() -> None:
-    code = "x = 1\nfor i in y:\n    z = (1 +\n         i)\n"
-    with rewritten(code) as (tree, _):
-        lines = {getattr(node, "lineno", 1) for node in ast.walk(tree)}
-    assert lines <= {1, 2, 3, 4, 5}
+    _, stamps = stamped_codes("for i in a:\n    while b:\n        x = 1\n    else:\n        y = 2\nz = 3")
+    assert [(each.line, each.loop, each.is_loop) for each in stamps.statements] == [
+        (2, -1, True),
+        (3, 0, True),
+        (4, 1, False),
+        (6, 0, False),
+        (7, -1, False),
+    ]
+    assert stamps.statements[0].last_line == 6
 
 
 _SIMPLE = st.sampled_from(["log.append(n)", "n += 1", "pass", "if n > 20: raise ValueError(n)", "f(n)"])
@@ -187,11 +250,8 @@ _HEAD = "import contextlib\nn = 0\ndef f(x):\n    if x == 7:\n        raise KeyE
 @settings(max_examples=examples(100))
 def test_any_code_does_what_it_did(parts: list[list[str]], is_on: bool, whole: bool) -> None:
     code = _HEAD + "\n".join(line for part in parts for line in part)
-    _same(run_plain(code), run_stamped(code, is_on=is_on, whole=whole))
+    _same(run_plain(code, whole=whole), run_stamped(code, is_on=is_on, whole=whole))
 
 
-def test_a_cell_of_very_many_statements_is_left_as_it_is() -> None:
-    from npuprof.lines.rewriting import Rewriting, StampNames
-
-    tree: Any = ast.Module([ast.Pass()] * 100_001, [])
-    assert Rewriting(StampNames("x")).rewrite(tree) is None
+def test_a_cell_of_very_many_statements_is_not_stamped() -> None:
+    assert Rewriting([ast.Pass()] * 100_001).stamps.statements == []

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.compilerop import CachingCompiler
+from IPython.core.error import UsageError
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
@@ -159,9 +161,11 @@ def test_cells_are_named_by_number_or_by_what_ran_them(harness: Harness) -> None
     assert harness.titles[2] == "%npuprof start in code run from or after cell [4]"
 
 
-def test_outside_of_a_cell_there_is_nothing_to_profile(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
-    harness.run("harness.shell.displayhook.exec_result = None\nharness.shell.run_line_magic('npuprof', '__cell__')")
-    assert "no cell is running" in capsys.readouterr().err
+def test_outside_of_a_cell_there_is_nothing_to_profile(harness: Harness) -> None:
+    shell = harness.shell
+    tree = shell.transform_ast(shell.compile.ast_parse(shell.transform_cell("%%npuprof\nx = 1")))
+    with pytest.raises(UsageError, match="no cell is running"):
+        exec(shell.compile(tree, "<no cell>", "exec"), {})
     assert harness.collector.calls == []
 
 
@@ -219,6 +223,8 @@ def test_uninstalling_leaves_the_shell_as_it_was(harness: Harness) -> None:
     assert NpuprofMagics.installed_in(shell) is None
     assert shell.find_line_magic("npuprof") is None
     assert shell.find_cell_magic("npuprof") is None
-    assert not any("npuprof" in str(member) for member in shell.input_transformers_cleanup)
+    transformers = [*shell.input_transformers_cleanup, *shell.input_transformers_post, *shell.ast_transformers]
+    assert not any("npuprof" in str(member) for member in transformers)
+    assert type(shell.compile) is shell.compiler_class is CachingCompiler
     assert not any("npuprof" in str(member) for members in shell.events.callbacks.values() for member in members)
     harness.magics.install()

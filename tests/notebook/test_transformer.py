@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.inputtransformer2 import TransformerManager
 
-from npuprof.notebook.hooks import CellTransformer, start_line
+from npuprof.notebook.hooks import FirstLine
 
-transform = CellTransformer()
+transform = FirstLine()
 _TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"))
 
 
@@ -25,29 +25,19 @@ def manager() -> TransformerManager:
     return manager
 
 
-def test_the_first_line_becomes_one_call_and_the_rest_stays(manager: TransformerManager) -> None:
-    cell = "%%npuprof --level 2\na = 1\nawait f(a)\n"
-    assert manager.transform_cell(cell) == (
-        "get_ipython().run_line_magic('npuprof', '__cell__ --level 2')\na = 1\nawait f(a)\n"
-    )
-
-
-def test_quotes_of_the_arguments_survive(manager: TransformerManager) -> None:
-    code = manager.transform_cell('%%npuprof --name "it\'s \\ {x}"\npass\n')
-    call = ast.parse(code).body[0]
-    assert isinstance(call, ast.Expr)
-    assert isinstance(call.value, ast.Call)
-    assert ast.literal_eval(call.value.args[1]) == '__cell__ --name "it\'s \\ {x}"'
+def test_the_first_line_becomes_a_comment_and_the_rest_stays(manager: TransformerManager) -> None:
+    cell = '%%npuprof --level 2 --name "it\'s"\na = 1\nawait f(a)\n'
+    assert manager.transform_cell(cell) == f"# {cell}"
 
 
 def test_the_rest_is_ipythons_to_transform(manager: TransformerManager) -> None:
     code = manager.transform_cell("%%npuprof\n!ls\n%cd ..\nx = %pwd\n")
     assert "system('ls')" in code
-    assert code.count("run_line_magic") == 3
+    assert code.count("run_line_magic") == 2
 
 
 def test_prompts_indentation_and_blank_lines_above_are_ipythons_to_remove(manager: TransformerManager) -> None:
-    expected = start_line("") + "x = 1\n"
+    expected = "# %%npuprof\nx = 1\n"
     assert manager.transform_cell("\n\n    %%npuprof\n    x = 1\n") == expected
     assert manager.transform_cell("In [3]: %%npuprof\n   ...: x = 1\n") == expected
 
@@ -55,7 +45,7 @@ def test_prompts_indentation_and_blank_lines_above_are_ipythons_to_remove(manage
 @pytest.mark.parametrize("between", ["", "\n", "\n\n"])
 def test_a_cell_magic_below_gets_its_own_text(manager: TransformerManager, between: str) -> None:
     code = manager.transform_cell(f"%%npuprof --level 0\n{between}%%time -x\na\nb\n")
-    assert code == (start_line("--level 0") + between + "get_ipython().run_cell_magic('time', '-x', 'a\\nb\\n')\n")
+    assert code == ("# %%npuprof --level 0\n" + between + "get_ipython().run_cell_magic('time', '-x', 'a\\nb\\n')\n")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +90,7 @@ def test_no_lines_are_no_lines() -> None:
 )
 def test_the_body_is_what_ipython_makes_of_it_as_a_cell(manager: TransformerManager, body: str) -> None:
     begun, _, rest = manager.transform_cell(f"%%npuprof\n{body}").partition("\n")
-    assert f"{begun}\n" == start_line("")
+    assert begun == "# %%npuprof"
     assert re.sub(r"\A(\s*\n)+", "", rest) == manager.transform_cell(body)
 
 
@@ -121,7 +111,7 @@ def test_a_body_of_any_shape_is_as_ipython_prepares_it_at_its_lines(
     if blank is None:
         assert once == [f"%%npuprof {arguments}\n", *lines]
         return
-    assert len(ast.parse(once[0]).body) == 1
+    assert ast.parse(once[0]).body == []
     assert once[1 : blank + 1] == lines[:blank]
     code = lines[blank:]
     alone: Any = TransformerManager()

@@ -11,7 +11,6 @@ import pytest
 import npuprof
 from npuprof.errors import CollectorError, OptionsError
 from npuprof.lines.rewriting import Rewriting
-from npuprof.lines.stamps import Stamps
 from npuprof.options import Options
 from npuprof.session.applications import run_application
 
@@ -120,19 +119,13 @@ def test_a_front_end_that_refuses_is_told_before_the_script_runs(tmp_path: Path)
 def test_a_module_with_stamps_does_the_same(code: str) -> None:
     plain: dict[str, object] = {}
     exec(compile(code, "m.py", "exec", dont_inherit=True), plain)
-    stamps = Stamps()
-    rewriting = Rewriting(stamps.names)
-    tree = rewriting.rewrite_module(ast.parse(code))
-    assert tree is not None
-    stamps.install(rewriting.statements, rewriting.nodes)
+    tree = ast.parse(code)
+    rewriting = Rewriting(tree.body)
     stamped: dict[str, object] = {}
-    try:
-        exec(compile(tree, "m.py", "exec", dont_inherit=True), stamped)
-    finally:
-        numbers = stamps.pairs[::2].tolist()
-        stamps.remove()
+    exec(rewriting.compile(lambda made: compile(made, "m.py", "exec", dont_inherit=True), tree), stamped)
     for names in (plain, stamped):
         names.pop("__builtins__")
         names.pop("f", None)
     assert stamped == plain
-    assert bool(numbers) == ("for" in code.replace("from", ""))
+    stamps = rewriting.stamps
+    assert all(bool(times) for times, each in zip(stamps.times, stamps.statements, strict=False) if each.is_loop)

@@ -18,7 +18,7 @@ from npuprof.analysis.loops import Loop
 from npuprof.arrays import Bools, Int64
 from npuprof.lines.frames import cell_name, same_text
 from npuprof.lines.recorder import INTEGERS, TEXTS
-from npuprof.lines.rewriting import NO_STATEMENT
+from npuprof.lines.stamps import NO_STATEMENT
 from npuprof.sources.python_frames import AFTERWARDS, PROFILER, role_of_frame
 from npuprof.sources.recording import lists
 from npuprof.tables.notes import Notes
