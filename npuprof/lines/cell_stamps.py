@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from npuprof.lines.frames import cell_name
-from npuprof.lines.rewriting import Statement
-from npuprof.lines.stamps import Stamps, now
+from npuprof.lines.stamps import Stamps, Statement, now
 
 if TYPE_CHECKING:
     from npuprof.arrays import Int64

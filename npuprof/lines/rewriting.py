@@ -23,13 +23,12 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from dis import opmap
 from functools import partial
 from types import CodeType
 from typing import Any, TypeVar
 
-from npuprof.lines.stamps import Shown, Stamp, Stamps, Switch
+from npuprof.lines.stamps import Shown, Stamp, Stamps, Statement, Switch
 
 _MOST_STATEMENTS = 100_000
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
@@ -65,30 +64,6 @@ _numbers = itertools.count()
 _LOOP_OF_TESTS = compile("while x: y", "", "exec")
 # Up to Python 3.13, the test of a `while` is compiled again for the end of its body, which then needs no jump.
 _TESTS_TWICE = list(_LOOP_OF_TESTS.co_code[::2]).count(opmap["LOAD_NAME"]) > 2
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A statement of a rewritten cell.
-
-    Attributes
-    ----------
-    line, last_line
-        The lines of the cell that it spans, with its body.
-    loop
-        The number of the innermost loop in whose body it is, -1 outside of loops.
-    is_loop
-        Whether it is a loop.
-    update
-        Whether the body of the loop makes the update of a training step: 2 if it calls a method ``step``, 1 for
-        ``backward`` and ``zero_grad`` alone, otherwise 0. Bodies of loops and functions within do not count.
-    """
-
-    line: int
-    last_line: int
-    loop: int
-    is_loop: bool
-    update: int = 0
 
 
 class Begin:

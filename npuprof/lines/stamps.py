@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from npuprof.arrays import Int64
-    from npuprof.lines.rewriting import Statement
 
 NO_STATEMENT = -1
 """The number of a stamp that ends a statement: IPython compiles the next one, shows a value, or the code has ended."""
@@ -26,6 +25,30 @@ now: Callable[[], int] = time.monotonic_ns
 """Return nanoseconds of the clock of stamps, CLOCK_MONOTONIC_RAW where the system has it."""
 if hasattr(time, "CLOCK_MONOTONIC_RAW"):
     now = partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC_RAW)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of a rewritten cell.
+
+    Attributes
+    ----------
+    line, last_line
+        The lines of the cell that it spans, with its body.
+    loop
+        The number of the innermost loop in whose body it is, -1 outside of loops.
+    is_loop
+        Whether it is a loop.
+    update
+        Whether the body of the loop makes the update of a training step: 2 if it calls a method ``step``, 1 for
+        ``backward`` and ``zero_grad`` alone, otherwise 0. Bodies of loops and functions within do not count.
+    """
+
+    line: int
+    last_line: int
+    loop: int
+    is_loop: bool
+    update: int = 0
 
 
 class Stamp(map):  # type: ignore[type-arg]

@@ -32,7 +32,7 @@ class Ran:
 
 
 def compiled(tree: ast.AST) -> CodeType:
-    return compile(tree, "<code>", "single" if isinstance(tree, ast.Interactive) else "exec")  # type: ignore[call-overload, no-any-return]
+    return compile(tree, "<code>", "single" if isinstance(tree, ast.Interactive) else "exec")  # type: ignore[call-overload]
 
 
 def rewriting_of(code: str) -> tuple[list[ast.stmt], Rewriting]:
