@@ -23,6 +23,7 @@ from npuprof.browser.packing import Packed, pack, pack_floats
 from npuprof.browser.saved_details import saved_detail
 from npuprof.browser.setup import timeline_setup
 from npuprof.browser.tables import described, kind_of
+from npuprof.errors import NpuprofError
 from npuprof.figures.time_axis import thinned
 from npuprof.flame.tree import MergedCalls, merged_calls
 from npuprof.timeline.labels import FAMILY_KEYS, Labels, shade_of
@@ -86,7 +87,10 @@ class _Writer:
         """Append whole numbers that a page can hold, and return the number of their column."""
         column = pack(values.astype(np.int64))
         if column is None:
-            raise ValueError("a column of the timeline has numbers of more than 53 bits")
+            raise NpuprofError(
+                "times of the run lie more than 104 days apart, which no page can draw: show a part of it, "
+                "run.select(start=..., end=...).selection"
+            )
         return self.add(column)
 
 

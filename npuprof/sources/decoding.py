@@ -18,6 +18,7 @@ from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.columns.builders import of_one_kind
 from npuprof.sources.derived_tables import compare, complete, devices_of
 from npuprof.sources.detect import DetectedResult
+from npuprof.sources.far_times import leave_out_far_rows
 from npuprof.sources.lazy_tables import LazyTables, completed
 from npuprof.sources.lost_files import note_lost_results
 from npuprof.sources.repeated_rows import note_repeated_rows
@@ -55,6 +56,8 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
                 decoded.tables.make_all()
                 decoded.tables = dict(decoded.tables)
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
+        if not source.is_complete and not isinstance(decoded.tables, LazyTables):
+            leave_out_far_rows(decoded)
         frames = decoded.tables
         if not source.is_complete:
             if isinstance(frames, LazyTables):

@@ -19,6 +19,7 @@ from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded, PartReader, files_below
 from npuprof.sources.decoding import decode_run, refusing_too_large
 from npuprof.sources.detect import DetectedResult
+from npuprof.sources.far_times import far_rows
 from npuprof.sources.lazy_tables import LazyTables
 from npuprof.tables.info import Info
 from npuprof.tables.notes import Notes
@@ -112,7 +113,7 @@ class UnreadRun:
         notes = Notes()
         with suppress(SourceError), refusing_too_large(self._path), progress.shown():
             frames = part.read(notes, ())
-            if (notes.to_frame()["severity"] == "info").all():
+            if (notes.to_frame()["severity"] == "info").all() and not far_rows(frames):
                 self._read_alone.update(frames)
                 if "kernels" in frames:
                     self._read_alone["kernels"] = with_overruns(frames["kernels"])

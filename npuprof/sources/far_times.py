@@ -1,0 +1,106 @@
+"""Rows whose time lies days from all others, which is damage: one of them would make the run last for years."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from npuprof.arrays import Bools, Int64
+from npuprof.sources.base import Decoded
+from npuprof.sources.slicing import kept_rows
+from npuprof.words.quantities import counted, duration
+
+_FAR_NS = 10 * 86_400 * 10**9  # no recording is this long
+_APART_NS = 3_600 * 10**9  # within the times of a run
+_FEW, _SHARE = 3, 0.01  # rows: more of them are another clock
+_TIMES = ("start_ns", "time_ns")
+
+
+@dataclass(frozen=True)
+class _Times:
+    """When the rows of a table begin and end, and the bounds of most of them."""
+
+    starts: Int64
+    ends: Int64
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame) -> _Times | None:
+        name = next((name for name in _TIMES if name in frame), None)
+        if name is None or not len(frame) or frame[name].isna().any():
+            return None
+        starts = frame[name].to_numpy(np.int64)
+        lengths = frame["duration_ns"].to_numpy(np.int64, na_value=0) if "duration_ns" in frame else 0
+        return cls(starts, starts + lengths, int(starts.min()), int((starts + lengths).max()))
+
+    def mostly(self) -> _Times:
+        """Return the same rows with the bounds of the largest group without a long gap."""
+        ordered = np.sort(self.starts)
+        first = np.append(0, np.flatnonzero(np.diff(ordered) > _APART_NS) + 1)
+        counts = np.diff(np.append(first, len(ordered)))
+        largest = int(counts.argmax())
+        last = int(first[largest] + counts[largest]) - 1
+        return _Times(self.starts, self.ends, int(ordered[first[largest]]), int(ordered[last]))
+
+
+def leave_out_far_rows(decoded: Decoded) -> None:
+    """Leave out the few rows of a run that begin or end days from all others, and note each table that has some."""
+    frames = decoded.tables
+    if not (far := far_rows(frames)):
+        return
+    notes, usual = decoded.notes, _usual(frames)
+    for name, rows in far.items():
+        at = int(np.flatnonzero(rows)[0])
+        count, away = int(rows.sum()), _away(usual[name], at)
+        message = (
+            f"{counted(count, 'row')} of {name} {'is' if count == 1 else 'are'} days from all others, which is damage: "
+            f"{_name(frames[name], at)} by {duration(away)}"
+        )
+        notes.ledger.read(name, count)
+        notes.leave_out(name, message, count, affects=(name,))
+        if name in notes.ledger.made():
+            notes.ledger.deselect(name, count)
+    kept = {name: ~far[name] if name in far else np.ones(len(frame), np.bool_) for name, frame in frames.items()}
+    if "communication" in far and "communication_tasks" in frames:
+        steps = frames["communication_tasks"]
+        of_far = steps["op_id"].isin(np.flatnonzero(far["communication"]))
+        frames["communication_tasks"] = steps.assign(op_id=steps["op_id"].mask(of_far))
+    decoded.tables = {**kept_rows(frames, {name: rows for name, rows in kept.items() if name != "links"})}
+    left = [_Times.of(decoded.tables[name]) for name in usual]
+    decoded.info.started_ns = min(of.low for of in left if of is not None)
+    decoded.info.stopped_ns = max(of.high for of in left if of is not None)
+
+
+def far_rows(frames: Mapping[str, pd.DataFrame]) -> dict[str, Bools]:
+    """Return a mask of the few rows that begin or end days from all others, of each table that has some."""
+    times = [of for frame in frames.values() if (of := _Times.of(frame)) is not None]
+    if not times or max(of.high for of in times) - min(of.low for of in times) < _FAR_NS:
+        return {}
+    usual = _usual(frames)
+    far = {name: rows for name, of in usual.items() if (rows := _far(of, usual)).any()}
+    return {name: rows for name, rows in far.items() if rows.sum() <= max(_FEW, _SHARE * len(rows)) < len(rows) / 2}
+
+
+def _usual(frames: Mapping[str, pd.DataFrame]) -> dict[str, _Times]:
+    return {name: of.mostly() for name, frame in frames.items() if (of := _Times.of(frame)) is not None}
+
+
+def _far(of: _Times, usual: Mapping[str, _Times]) -> Bools:
+    """Return the rows that are days from most rows of every table."""
+    far = np.ones(len(of.starts), np.bool_)
+    for other in usual.values():
+        far &= (of.starts < other.low - _FAR_NS) | (of.ends > other.high + _FAR_NS)
+    return far
+
+
+def _away(of: _Times, row: int) -> int:
+    return max(of.low - int(of.starts[row]), int(of.ends[row]) - of.high)
+
+
+def _name(frame: pd.DataFrame, row: int) -> str:
+    column = next((name for name in ("name", "message", "counter", "component") if name in frame), None)
+    return repr(str(frame[column].iloc[row])) if column else "one"
