@@ -34,7 +34,7 @@ from npuprof.analysis.device_clocks import apart, to_device
 from npuprof.analysis.device_words import DeviceName, device_of, runtime_of
 from npuprof.analysis.efficiency import efficiency
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
-from npuprof.analysis.idle_causes import UNKNOWN
+from npuprof.analysis.idle_causes import NOT_OF_THE_HOST
 from npuprof.analysis.intervals import Spans, covering, executed_spans, union, within
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, lines
 from npuprof.analysis.rank_kernels import Savings, of_kernels, together
@@ -306,8 +306,8 @@ class Facts:
 
     @cached_property
     def idle_causes(self) -> dict[str, int]:
-        """The idle time of a step by cause, the greatest first; an unknown head is left out."""
-        return {name: time for name, time in self.causes_of(IDLE).items() if name != UNKNOWN}
+        """The idle time of a step by cause, the greatest first, without what the user's program does not explain."""
+        return {name: time for name, time in self.causes_of(IDLE).items() if name not in NOT_OF_THE_HOST}
 
     def causes_of(self, parts: Sequence[str]) -> dict[str, int]:
         """Return the time of some parts of a step by cause, the greatest first."""

@@ -49,6 +49,7 @@ LABELS = {
     "sync_call": "synchronising",
     "dataloader": "data loader",
     "python_gc": "garbage collection",
+    "profiler": "the profiler itself",
     "alloc": "allocating memory",
     "copy_call": "copy calls",
     "optimizer": "optimizer",

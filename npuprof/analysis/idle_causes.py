@@ -17,6 +17,10 @@ UNKNOWN = "unknown"
 """The device may still have been busy with work from before the step."""
 UNEXPLAINED = "unexplained"
 """No host row covers the time."""
+PROFILER = "profiler"
+"""Cause: the profiler itself stalls the host, as while it gets room for more records. Also the domain of its marks."""
+NOT_OF_THE_HOST = (UNKNOWN, PROFILER)
+"""Causes that nothing in the user's program explains, so that no finding blames it."""
 MODULE = "nn.Module: "
 """The prefix of Python calls of modules."""
 
@@ -64,6 +68,11 @@ def collections(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
     return named("marks", lambda name: name == "GC")(tables)
 
 
+def of_profiler(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
+    """Return the slices of the profiler itself."""
+    return {"marks": schema.matching(tables["marks"]["domain"], lambda name: name == PROFILER)}
+
+
 def forward(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
     """Return the rows of the forward pass: DDP's wrapper, and modules."""
     return {
@@ -73,6 +82,7 @@ def forward(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
 
 
 CAUSES = (
+    IdleCause(PROFILER, of_profiler),
     IdleCause("op_compile", _with("api", "ompile")),
     IdleCause("sync_call", _with("api", "Synchronize")),
     IdleCause("dataloader", _with("operators", "DataLoader")),

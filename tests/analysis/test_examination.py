@@ -274,3 +274,61 @@ def test_lost_end_of_a_recording_is_not_idle(tmp_path: Path) -> None:
     assert steps["step"][~steps["complete"]].min() in (29, 30, 31)
     idle = run.breakdown().query("part.str.startswith('idle') and step > 32")
     assert not len(idle)
+
+
+def test_profiler_itself_is_a_cause_of_its_own(tmp_path: Path) -> None:
+    trace = KinetoTrace()
+    for step in range(5):
+        begin, ids = 1000 + 1000 * step, 10 * step
+        trace.slice("user_annotation", f"ProfilerStep#{step}", begin, 1000, External_id=900 + step)
+        for number, (start, length, launch) in enumerate([(5, 15, 7), (60, 910, 960)], ids + 1):
+            trace.operator("aten::mm", begin + start, length, number)
+            trace.slice("cuda_runtime", "cudaLaunchKernel", begin + launch, 4, correlation=number, External_id=number)
+            at = begin + launch + 10, 20
+            trace.on_gpu("kernel", "gemm", *at, 0, stream=7, correlation=number, External_id=number)
+        trace.slice("overhead", "Activity Buffer Request", begin + 62, 890, lane={"pid": -1, "tid": 0})
+        trace.slice("overhead", "Lazy Function Loading", begin + 6, 1, lane={"pid": -1, "tid": 0})
+    run = npuprof.load(trace.write(tmp_path / "t.pt.trace.json"))
+    assert isinstance(run, Profile)
+    assert not len(run.notes)
+    assert run.marks["domain"].value_counts().to_dict() == {"profiler": 5, "runtime": 5}
+    idle = run.breakdown().groupby("cause", observed=True)["duration_ns"].sum()
+    assert idle["profiler"] == 5 * 890_000
+    found = run.advice()["host_bound"]
+    assert found.state == "fires"
+    assert 50_000 < found.gain_hi_ns < 80_000
+
+
+def test_device_is_empty_after_a_wait_before_any_launch(tmp_path: Path) -> None:
+    trace = KinetoTrace()
+    trace.slice("user_annotation", "ProfilerStep#0", 1000, 10_000, External_id=900)
+    trace.slice("cuda_runtime", "cudaDeviceSynchronize", 1200, 6, correlation=99)
+    trace.slice("python_function", "prepare.py(5): load", 1250, 6000, Python_id=1, Python_parent_id=None)
+    trace.slice("cuda_runtime", "cudaLaunchKernel", 7310, 8, correlation=1)
+    trace.on_gpu("kernel", "gemm", 7330, 200, 0, stream=7, correlation=1)
+    run = npuprof.load(trace.write(tmp_path / "t.pt.trace.json"))
+    assert isinstance(run, Profile)
+    head = run.breakdown().query("part == 'idle_head'").set_index("cause")["duration_ns"]
+    assert head["python"] == 6_000_000
+    assert head["unknown"] == 206_000
+
+
+def test_events_without_a_time_are_left_out(tmp_path: Path) -> None:
+    loop = _Loop()
+    run = loop.write(tmp_path)
+    path = tmp_path / "t.pt.trace.json"
+    document = json.loads(path.read_text())
+    late = [event for event in document["traceEvents"] if event["ph"] == "X"][100:]
+    for event in late:
+        event["ts"], event["dur"] = 0.0, 0.0
+    path.write_text(json.dumps(document))
+    damaged = npuprof.load(path)
+    assert isinstance(damaged, Profile)
+    tables = ("steps", "operators", "api", "kernels")
+    lost = sum(len(run.tables[name]) - len(damaged.tables[name]) for name in tables)
+    (told,) = damaged.notes[damaged.notes["message"].str.contains("time of an event was not recorded")].to_dict(
+        "records"
+    )
+    assert (told["count"], told["missing_rows"], told["severity"]) == (lost, len(late), "warning")
+    assert (damaged.kernels["duration_ns"] > 0).all()
+    assert damaged.advice().doubts

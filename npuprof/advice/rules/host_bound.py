@@ -10,6 +10,7 @@ from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.host_causes import LABELS, NAMED, actions_for, calls_text, described, idle_lines
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import GPU, NPU
+from npuprof.analysis.idle_causes import PROFILER
 from npuprof.analysis.what_if import HOST_CAUSES
 from npuprof.arrays import Int64
 from npuprof.words.quantities import counted, duration
@@ -37,7 +38,7 @@ def check(facts: Facts) -> Finding:
         parts.append(f"{duration(drained)} of it since the host waited for the {facts.device}{where}")
         times["sync_call"] = max(times.get("sync_call", 0), drained)
     host = "operators" if len(facts.tables["operators"]) else "api"
-    overlap = facts.overlapping(host, facts.spans(IDLE))
+    overlap = facts.overlapping(host, facts.spans(IDLE, tuple(causes)))
     unknown = [LABELS[cause] for cause in ("op_compile", "sync_call") if cause in facts.accounting.unmeasured]
     parts += [f"{' and '.join(unknown)} not recorded (--level 1)"] if unknown and facts.device == NPU else []
     details = [", ".join(parts), f"at {lines}" if (lines := idle_lines(facts)) else "", _BOUND if facts.stacks else ""]
@@ -46,7 +47,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title=f"The host starves the {facts.device}",
         cost_ns=cost,
-        **facts.gain(cost, cause=HOST_CAUSES),
+        **facts.gain(cost, cause=[cause for cause in HOST_CAUSES if cause != PROFILER]),
         detail="; ".join(filter(None, details)),
         action=actions_for(times, facts),
         table=host,
@@ -64,7 +65,8 @@ def needs(facts: Facts) -> str:
 
 def starved(facts: Facts) -> bool:
     """Return whether the device is idle for more than a tenth of the usual step, whatever single steps took longer."""
-    return sum(facts.idle_causes.values()) > _THRESHOLD * facts.usual_ns
+    own_ns = facts.usual_ns - facts.causes_of(IDLE).get(PROFILER, 0)  # a step takes no longer without the profiler
+    return sum(facts.idle_causes.values()) > _THRESHOLD * own_ns
 
 
 def _graph_finding(facts: Facts, cost: int) -> Finding:
@@ -94,7 +96,7 @@ def after_waits(facts: Facts) -> tuple[int, str]:
     rows = np.flatnonzero(schema.matching(api["name"], lambda name: "Synchronize" in name))
     ends = (api["start_ns"] + api["duration_ns"]).to_numpy(np.int64)[rows]
     order = np.argsort(ends, kind="stable")
-    rows, ends, (starts, stops) = rows[order], ends[order], facts.spans(IDLE)
+    rows, ends, (starts, stops) = rows[order], ends[order], facts.spans(IDLE, tuple(facts.idle_causes))
     if not len(rows) or not len(starts) or not facts.joined:
         return 0, ""
     number = np.searchsorted(starts, ends, side="right") - 1

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import union_categoricals
 
 from npuprof import tables
+from npuprof.analysis.idle_causes import PROFILER
 from npuprof.arrays import Int64, Records, first_rows
 from npuprof.sources.columns.builders import ABSENT, GatheredColumns, missing, optional
 from npuprof.sources.columns.steps import step_of
@@ -25,7 +27,8 @@ from npuprof.sources.trace.nesting import call_depth, end_calls, innermost
 from npuprof.sources.trace.torch_categories import KERNEL, task_type
 from npuprof.tables.notes import ANY, Notes
 
-_USED = ("device_annotation", "span", "overhead")  # the device side of marks, and slices of the profiler itself
+_USED = ("device_annotation", "span")  # the device side of marks, and the profiler's own range
+_OF_RUNTIME = ("Loading", "Command Buffer")  # overhead that the program has without a profiler, too
 _OF_TORCH = ("operator", "annotation", "python", "memory")  # whose events torch numbers together
 _MOST_GAPS = 10  # times as many numbers as events: then another tool has cut the trace
 _STEP = "ProfilerStep#"
@@ -51,6 +54,8 @@ def build_tables(trace: Trace, notes: Notes, source: str, options: Mapping[str, 
     for layout, make in makers.items():
         if len(trace.slices[layout]):
             make(trace.slices[layout])
+    if len(trace.slices["overhead"]):
+        maker.overhead(trace.slices["overhead"])
     add_stacks(maker.built, source, notes)
     memory = read_memory(trace.slices["memory"], maker.built, notes, source)
     maker.built.tables.update(memory)
@@ -131,6 +136,28 @@ class _Maker(TableMaker):
                 "id": optional(slices["external_id"][selected_records]),
             },
         )
+
+    def overhead(self, slices: GatheredColumns) -> None:
+        """Add the slices of the profiler itself, and of the runtime, to ``marks``, with a domain that says so."""
+        columns = {
+            **span(slices),
+            "message": names(slices, "name"),
+            "domain": names(slices, "name", change=_domain_of),
+            "thread_id": self.threads[slices["lane"]],
+            "device_start_ns": missing(len(slices)),
+            "device_duration_ns": missing(len(slices)),
+            "id": missing(len(slices)),
+        }
+        frame, lane = tables.build("marks", columns), slices["lane"]
+        if (marks := self.built.tables.get("marks")) is not None:
+            texts = {
+                name: union_categoricals([marks[name], frame[name]], ignore_order=True)
+                for name in ("message", "domain")
+            }
+            frame = pd.concat([marks, frame], ignore_index=True).assign(**texts)
+            lane = np.concatenate([self.built.lanes["marks"], lane])
+            self.notes.ledger.keep(self.source, "marks", -len(marks))  # which are put again
+        self.put("marks", frame, lane)
 
     def _on_device(self, external_id: Int64) -> tuple[Any, Any]:
         """Return start and duration of the first GPU range of each mark."""
@@ -272,6 +299,10 @@ class _Maker(TableMaker):
         steps = step_of(self.built.tables.get("steps"), np.where(row >= 0, of_operator, begun))
         launchers = operators["name"].array.take(row, allow_fill=True)
         return launchers.remove_unused_categories(), steps
+
+
+def _domain_of(name: str) -> str:
+    return "runtime" if any(word in name for word in _OF_RUNTIME) else PROFILER
 
 
 def _operator_ids(slices: GatheredColumns) -> Int64:

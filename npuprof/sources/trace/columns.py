@@ -27,7 +27,7 @@ from npuprof.sources.trace.event import Event
 from npuprof.sources.trace.events import UNREADABLE
 from npuprof.sources.trace.layouts import VENDOR, Layouts, SliceLayout, lost_arguments
 from npuprof.sources.trace.mending import decoded_mended
-from npuprof.tables.notes import Notes
+from npuprof.tables.notes import ANY, Notes
 
 LAST_THREAD = 1 << 62
 """Thread numbers from here on are replaced."""
@@ -210,7 +210,8 @@ class _Gatherer:
                 self._kinds.add(self._trace, *key)
 
     def finish(self) -> None:
-        """Leave out repeated slices, and add notes on the times and lanes that were read."""
+        """Leave out repeated slices and those without a time, and add notes on the times and lanes that were read."""
+        self._leave_out_untimed()
         for name, slices in self._trace.slices.items():
             if len(slices) and name not in _MAY_REPEAT:
                 repeated = repetitions(slices["start_ns"], slices.at, slices["duration_ns"] > 0)
@@ -233,6 +234,27 @@ class _Gatherer:
             if codes:
                 counts = (np.isin(slices[column], codes).sum() for slices in self._trace.slices.values() if len(slices))
                 self._warn(message, int(sum(counts)))
+
+    def _leave_out_untimed(self) -> None:
+        """Leave out slices whose time was not recorded: they begin at the origin of the times and have no duration."""
+        origin, untimed, others = self._base_ns, {}, [1 << 62]
+        for name, slices in self._trace.slices.items():
+            if len(slices):
+                begins = slices["start_ns"]
+                untimed[name] = (begins == origin) & (slices["duration_ns"] == 0)
+                others.append(int(begins[~untimed[name]].min(initial=1 << 62)))
+        count = sum(int(rows.sum()) for rows in untimed.values())
+        if not count or (count == 1 and min(others) - origin < _FAR_NS):  # one may be the first of all
+            return
+        for name, rows in untimed.items():
+            if rows.any():
+                self._trace.slices[name].keep(~rows)
+        message = "the time of an event was not recorded (ts and dur are 0)"
+        self._notes.leave_out(self._source, message, count, affects=ANY)
+        if len(self._trace.flows):
+            bound = self._trace.flows["start_ns"] == origin
+            self._trace.flows.keep(~bound)
+            self._notes.ledger.use(self._source, int(bound.sum()))
 
     def _add_slices(self, phase: str, batch: _Batch, rows: npt.NDArray[np.intp]) -> None:
         if not len(rows):
@@ -398,6 +420,7 @@ class _Gatherer:
 
 _EXPONENT = re.compile(r"-?\d+(?:\.(\d*))?[eE]([-+]?\d{1,2})")
 _MOST_LOST_DIGITS = 3  # of microseconds
+_FAR_NS = 3_600_000_000_000  # no run begins so long after the origin of its times
 _MAY_REPEAT = ("mark", "iteration")  # the files of a model's iterations repeat them
 _SLICE_PHASES = ("X", "i")  # an instant of MindSpore is an operator of duration 0
 _FLOW_PHASES = {"s": 1, "t": 0, "f": -1}
