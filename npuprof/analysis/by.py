@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias, cast, get_args
 
@@ -15,6 +16,7 @@ from npuprof.analysis.places import BETWEEN, GUESSED, Places, lines
 from npuprof.arrays import Int64
 from npuprof.errors import OptionsError
 from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
+from npuprof.tables import matching
 from npuprof.tables.shown_frame import ShownFrame
 
 Key: TypeAlias = Literal[
@@ -35,6 +37,9 @@ _OF_KERNELS: Mapping[str, str] = {
 }
 
 
+_REPLAY = re.compile(r"GraphLaunch|aclmdlRIExecute")
+CAPTURED = "captured graph"
+"""The operator of kernels that no recorded operator launched, but the replay of a graph."""
 _OF_95_PERCENT = 1.96  # standard errors
 
 _OF_OPERATORS: Mapping[str, str] = {"op": "name", "shapes": "input_shapes", "dtypes": "input_dtypes", "step": "step"}
@@ -87,7 +92,9 @@ def kernel_rows(
             made[key] = lines(launches)
             made["guessed"] = launches["known"].isin(GUESSED).to_numpy(bool)
             made["launch_ns"] = launches["launch_ns"].array
-        elif key in ("module", "op", "step"):
+        elif key == "op":
+            made[key] = _operators(launches)
+        elif key in ("module", "step"):
             made[key] = launches[key].array
         elif key == "rank":
             made[key] = pd.array([rank], "Int64").repeat(len(kernels))
@@ -100,6 +107,18 @@ def kernel_rows(
     made["launch_delay_ns"] = launches["launch_delay_ns"].array
     rows: pd.DataFrame = pd.DataFrame(made)
     return rows
+
+
+def _operators(launches: pd.DataFrame) -> Any:
+    """Return the operator of each kernel; those that a captured graph launched without one have the name of that."""
+    operators = launches["op"]
+    replayed = operators.isna().to_numpy(bool) & matching(
+        launches["api"], lambda name: _REPLAY.search(name) is not None
+    )
+    if not replayed.any():
+        return operators.array
+    named = operators.cat.add_categories([] if CAPTURED in operators.cat.categories else [CAPTURED])
+    return named.mask(replayed, CAPTURED).array
 
 
 def operator_rows(

@@ -24,6 +24,7 @@ from npuprof.sources.files.archives import (
     unpack_runs,
 )
 from npuprof.sources.files.walk import Walk, walk
+from npuprof.sources.foreign import foreign_below, foreign_kind
 from npuprof.sources.kineto.merged import MergedRanks, split
 from npuprof.sources.raw_or_parsed import raw_problem
 from npuprof.sources.registry import sources_for
@@ -129,6 +130,8 @@ def detect(path: Path, preferred: Preference = None) -> Walk[DetectedResult]:
         If the path does not exist, cannot be read, or no source recognises its content.
     """
     _check_readable(path)
+    if kind := foreign_kind(path):
+        raise SourceError(f"{path} is {kind}")
     if is_archive(path):
         return _detect_unpacked(unpack(path), preferred)
     if path.is_file() and len(exported_trace.heads_of(path)) > 1:
@@ -297,6 +300,8 @@ def _hint(path: Path, preferred: Preference) -> str:
     if files := [file for file in entries if single_file.recognises(file)]:
         names = ", ".join(file.name for file in files[:_MAX_NAMED])
         return f"; it holds files of a result under other names, which can be read one at a time: give {names}"
+    if other := foreign_below(path):
+        return f"; {other}"
     around = next((parent for parent in islice(path.parents, _MAX_AROUND) if _recognise(parent, preferred)), None)
     return f"; it is a part of {around}, which can be read: give that" if around else ""
 

@@ -20,6 +20,7 @@ from npuprof.sources.base import Decoded
 from npuprof.tables.notes import Notes
 from tests import factories
 from tests.analysis.test_launches import training
+from tests.sources.kineto.traces import KinetoTrace
 
 
 def profile(tables: dict[str, pd.DataFrame]) -> Profile:
@@ -135,3 +136,14 @@ def test_a_kernel_that_seems_to_begin_before_its_launch_has_no_delay() -> None:
     delays = profile(tables).launches["launch_delay_ns"]
     assert not (delays.dropna() < 0).any()
     assert delays.isna().any()
+
+
+def test_names_kernels_of_captured_graphs(tmp_path: Path) -> None:
+    trace = KinetoTrace()
+    trace.operator("aten::mm", 0, 20, 1)
+    for number, (name, at) in enumerate((("cudaLaunchKernel", 5), ("cudaGraphLaunch", 30), ("cudaLaunchKernel", 60))):
+        trace.slice("cuda_runtime", name, at, 5, correlation=number + 1)
+        for row in range(2 if "Graph" in name else 1):
+            trace.on_gpu("kernel", "gemm", at + 8 + row * 4, 3, 0, stream=7, correlation=number + 1)
+    by = npuprof.load(trace.write(tmp_path / "t.pt.trace.json")).by("op")
+    assert dict(zip(by["op"].fillna("-"), by["count"], strict=True)) == {"aten::mm": 1, "captured graph": 2, "-": 1}

@@ -18,19 +18,24 @@ UNNAMED = ""
 _MANGLED = r"(?:_ZN?\d{1,3})?"  # ROCm may leave the symbol as the compiler wrote it
 _LIBRARY = re.compile(_MANGLED + r"(nccl|rccl|msccl|hccl|hcom|oneccl|nvshmem)", re.IGNORECASE)
 _NAMESPACE = re.compile(
-    r"\b(mscclpp|nvshmem|rocshmem|quickreduce|c10d::symmetric_memory|deep_ep::(intra|inter)node(_ll)?)::", re.IGNORECASE
+    r"\b(mscclpp|nvshmem|rocshmem|quickreduce|hybrid_ep|c10d::symmetric_memory|deep_ep::(intra|inter)node(_ll)?)::",
+    re.IGNORECASE,
 )
 _FUNCTION = re.compile(
     r"cross_device_(all_?)?reduce"  # vLLM, SGLang, AITER
     r"|(one|two)_?shot_?(push_?)?(all_?reduce|reduce_?scatter|all_?gather)"  # TensorRT-LLM, torch
     r"|hybrid_?cube_?mesh_?all_?reduce"
+    r"|all_?reduce_[12]_?shot"  # SGLang
+    r"|_?(all_?gather|reduce_?scatter)_(kernel|vec|last_?dim|naive|first_?dim|split|cross_device|registered)"  # AITER
+    r"|moe_?a2a_?(dispatch|combine)_?kernel"  # TensorRT-LLM
+    r"|ep_?(dispatch|combine)_?(intra|inter)_?node"  # MORI
     r"|multimem_(all|one_shot|two_shot|reduce)"
     r"|(trtllm_|moe_|lamport_)?all_?reduce_(fusion|one_?shot|two_?shot|prototype|lamport|kernel)",  # flashinfer
     re.IGNORECASE,
 )
 # The first that matches: a reduce-scatter is no reduce.
 _OPERATIONS = (
-    ("all_to_all", re.compile(r"all_?to_?all|^(dispatch|combine)$", re.IGNORECASE)),  # of experts, in DeepEP
+    ("all_to_all", re.compile(r"all_?to_?all|moe_?a2a|^(ep_?)?(dispatch|combine)", re.IGNORECASE)),  # of experts
     ("allreduce", re.compile(r"all_?reduce|cross_device_reduce|multimem_(one_shot_)?reduce_kernel", re.IGNORECASE)),
     ("all_gather", re.compile(r"all_?gather", re.IGNORECASE)),
     ("reduce_scatter", re.compile(r"reduce_?scatter", re.IGNORECASE)),
