@@ -11,6 +11,7 @@ from typing import get_args
 import pandas as pd
 
 from npuprof import errors
+from npuprof.advice.causes import CAUSES
 from npuprof.advice.gate import GateError
 from npuprof.analysis.by import Key
 from npuprof.cli import main
@@ -188,7 +189,20 @@ def _codes(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def findings_page() -> str:
+    """Return the page of findings, which is written by hand, with the table of causes."""
+    page = (FOLDER / "advice.md").read_text(encoding="utf-8")
+    rows = [
+        f"| `{cause.name}` | {cause.where} | `{cause.example}` | {cause.action.replace('{call}', 'the call')} |"
+        for cause in CAUSES
+    ]
+    head, _, rest = page.partition("<!-- causes -->")
+    table = "\n".join(["| cause | where the time goes | example | action |", "|---|---|---|---|", *rows])
+    return f"{head}<!-- causes -->\n{table}\n<!-- end of causes -->{rest.partition('<!-- end of causes -->')[2]}"
+
+
 PAGES = {
+    "advice.md": findings_page,
     "tables.md": tables_page,
     "errors.md": errors_page,
     "vendors.md": vendors_page,

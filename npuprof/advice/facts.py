@@ -28,7 +28,7 @@ from npuprof.analysis.balanced_steps import by_rank, complete
 from npuprof.analysis.basis import Basis
 from npuprof.analysis.cell_lines import CellLines, cell_lines
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
-from npuprof.analysis.code_lines import CodeLines
+from npuprof.analysis.code_lines import CodeLines, has_lines
 from npuprof.analysis.correlation import Causes
 from npuprof.analysis.device_clocks import apart, to_device
 from npuprof.analysis.device_words import DeviceName, device_of, runtime_of
@@ -46,6 +46,9 @@ from npuprof.tables.info import Info
 
 _GRAPH = re.compile(r"aclmdl(RI)?Execute|ModelExecute|GraphLaunch")
 _MOSTLY = 0.5  # of the kernels
+_MOST_LINED = 200_000  # kernels: of more, lines take longer than all findings
+_WHOLE = 0.8  # of all launches
+_OF_EVIDENCE = 0.1
 _MOST_TASKS = 200_000  # above this, a replay per finding takes longer than everything else
 
 
@@ -345,6 +348,50 @@ class Facts:
     def cell_lines(self) -> CellLines:
         """The costs of the lines of the profiled cell over the basis, with what they call."""
         return cell_lines(self.tables, self.accounting, self._places, self.code_lines, self.basis.rows)
+
+    @cached_property
+    def has_lines(self) -> bool:
+        """Whether the run names lines of the user's code, and not so many kernels that they would take too long."""
+        return has_lines(self.tables) and len(self.tables["kernels"]) <= _MOST_LINED
+
+    @cached_property
+    def whole_lines(self) -> frozenset[int]:
+        """The lines of the cell that launch most kernels through functions, such as ``trainer.train()``.
+
+        They are rows of the costs of lines. What they call is named instead.
+        """
+        if not self.has_lines or not self.cell_lines.is_inclusive:
+            return frozenset()
+        sums = self.cell_lines.callees().groupby(["caller_file", "caller_line"])["launches"].sum()
+        least = _WHOLE * self.cell_lines.parts["launches"].fillna(0).sum()
+        whole = {place for place, count in sums.items() if pd.notna(count) and count > least}
+        places = zip(self.code_lines.names["file"], self.code_lines.names["line"], strict=True)
+        return frozenset(number for number, place in enumerate(places) if place in whole)
+
+    def lines_around(self, table: str, rows: Int64) -> tuple[Int64, Int64]:
+        """Return for rows of a host table, or of ``kernels``, the innermost line and that of the cell, -1 for none.
+
+        Both are rows of the costs of lines.
+        """
+        at = self.causes.launchers[rows] if table == "kernels" else rows + self.causes.first_row[table]
+        callers = np.append(self.code_lines.of_statements, -1)[self._places.statements(at)[0]]
+        return self.code_lines.of_rows(table, rows), callers
+
+    def lines_of_evidence(self, table: str, rows: Int64, times: Int64) -> tuple[tuple[str, int], ...]:
+        """Return the lines with at least a tenth of the time of some rows, the costliest first: those of the cell.
+
+        Without a cell, and where one line of it calls everything, they are the innermost ones of the user's code.
+        """
+        if not self.has_lines or table not in ("python", "operators", "api", "kernels") or not len(rows):
+            return ()
+        innermost, callers = self.lines_around(table, rows)
+        is_deep = (callers < 0) | (np.isin(callers, list(self.whole_lines)) & (innermost >= 0))
+        numbers = np.where(is_deep, innermost, callers)
+        sums = pd.Series(times).groupby(numbers).sum().sort_values(ascending=False, kind="stable")
+        least = _OF_EVIDENCE * max(int(sums.sum()), 1)
+        return tuple(
+            self.code_lines.place(int(number)) for number, time in sums.items() if number >= 0 and time >= least
+        )
 
     def lines_of(self, table: Literal["python", "operators", "api"], rows: Int64) -> pd.Categorical:
         """Return the source line of each row, ``main.py:350``; absent if unknown."""

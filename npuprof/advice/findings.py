@@ -10,16 +10,18 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import numpy as np
 import pandas as pd
 
 from npuprof.advice.actions import for_framework
 from npuprof.advice.budget import budget, first_line, idle_text, unknown_ns
+from npuprof.advice.causes import LAUNCHES
 from npuprof.advice.explained import explained_ns
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.gains import Confidence, gain_of
 from npuprof.advice.rules_of_packages import rules
-from npuprof.advice.wording import behind
+from npuprof.advice.wording import behind, lines_called
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED, Accounting
 from npuprof.analysis.detected_steps import detected_steps
 from npuprof.analysis.device_words import NPU
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 _TEXTS = ("title", "detail", "action", "place", "table", "collect")
 _TIMES = ("cost_ns", "gain_lo_ns", "gain_hi_ns")
 _LONGEST_NS = 1 << 62
+FAILED = "the rule failed"
+_MOST_NAMED = 3  # lines in a title
 _COLUMNS = (
     "rule",
     "state",
@@ -65,6 +69,7 @@ PARTS_OF_NAMES = {
 }
 """The parts of a step that each name of the JSON, the headline and the gates stands for."""
 
+_OF_LAUNCHES = ("small_kernels", "fusible_repeats")
 _VERSION = 5
 
 Scope: TypeAlias = Literal["run", "job", "ranks"]
@@ -122,6 +127,8 @@ class Advice(LongText):
             if finding.state == "fires"
             and finding.gain_hi_ns >= _SHOWN * (self.step_ns if finding.of_outliers else self.usual_ns)
         ]
+        launches = [finding for finding in worth if finding.cause == LAUNCHES]
+        worth = [finding for finding in worth if not any(_is_within(finding, each) for each in launches)]
         return sorted(worth, key=lambda finding: (-finding.expected_ns, -finding.gain_lo_ns))
 
     @cached_property
@@ -142,14 +149,25 @@ class Advice(LongText):
     def __len__(self) -> int:
         return len(self.fired)
 
-    def __getitem__(self, rule: str) -> Finding:
-        """Return the finding of a rule, whatever its state.
+    def share(self, finding: Finding) -> str:
+        """Return the share of a usual step that a finding may gain, as text; empty without a gain."""
+        if not finding.gain_hi_ns or not self.usual_ns:
+            return ""
+        percent = 100 * finding.gain_hi_ns / self.usual_ns
+        return f"{percent:.0f} %" if percent >= 1 else "< 1 %"
+
+    def __getitem__(self, rule: str | int) -> Finding:
+        """Return the costliest finding of a rule, whatever its state, or the finding with a number in the report.
 
         Raises
         ------
         NpuprofError
-            If there is no such rule.
+            If there is no such rule or number.
         """
+        if isinstance(rule, int):
+            if 0 < rule <= len(self.fired):
+                return self.fired[rule - 1]
+            raise NpuprofError(f"there is no finding {rule}: the report has {counted(len(self.fired), 'finding')}")
         for finding in self.findings:
             if finding.rule == rule:
                 return finding
@@ -183,6 +201,7 @@ class Advice(LongText):
         """Return the findings as plain data, with row numbers of their evidence: ``notebooks/reference/advice.md``."""
         findings = [
             {name: getattr(finding, name) for name in _COLUMNS}
+            | {"lines": [list(line) for line in finding.lines], "cause": finding.cause}
             | {"evidence": {"table": finding.table, "rows": [int(row) for row in finding.rows.index]}}
             for finding in self._sort()
         ]
@@ -297,13 +316,12 @@ class Advice(LongText):
         """Return the verdict, the first `limit` findings or all, and the rules that lack data, as lines of text."""
         lines = [self.verdict(), *(line for text in self.first_lines() for line in _wrap(text))]
         for number, finding in enumerate(self.fired[:limit], 1):
-            lines.append(
-                printable(f"{number}  {finding.title}   {duration(finding.cost_ns)}   {gain(finding)}", _LONGEST)
-            )
-            lines += [*_wrap(finding.detail, "   "), *_wrap(f"-> {finding.action}", "   ")]
-            evidence = f"   evidence: {finding.where}; advice()[{finding.rule!r}].show()"
+            lines.append(printable(f"{number}  {finding.title}   {finding.gain}   {self.share(finding)}", _LONGEST))
+            lines += [*_wrap(finding.action, "   "), *_wrap(finding.detail, "   ")]
+            evidence = f"   evidence: {finding.where}; advice()[{number}].show()"
             lines += [printable(evidence, _LONGEST)] if finding.where else []
-        return lines + _wrap(self.explained()) + _wrap(self.rest(limit))
+        lines += [*_wrap(self.explained()), *_wrap(self.rest(limit))]
+        return lines + [line for text in self.to_collect() if limit is None for line in _wrap(text, "   ")]
 
     def first_lines(self) -> list[str]:
         """Return idle time by cause; before it what makes the steps too short, and what to record to know causes."""
@@ -336,13 +354,22 @@ class Advice(LongText):
             words.append("runs.advice() adds findings about the kernels, the host and the memory of single ranks")
         also = [f"{finding.title} ({finding.detail})" for finding in self.findings if finding.is_risk]
         words += [f"also: {'; '.join(also)}"] if also else []
+        words += [f"{finding.rule}: {FAILED}" for finding in self.cannot_tell if finding.collect == FAILED]
+        words += [self.needing_data()] if self.needing_data() else []
+        return " · ".join(words)
+
+    def needing_data(self) -> str:
+        """Return how many rules cannot tell, ``2 checks need more data``; empty for none."""
+        count = sum(finding.collect != FAILED for finding in self.cannot_tell)
+        return f"{counted(count, 'check')} need{'s' * (count == 1)} more data" if count else ""
+
+    def to_collect(self) -> list[str]:
+        """Return a line for each thing to record, with the rules that need it and what they may find."""
         lacks: dict[str, list[str]] = {}
         for finding in self.cannot_tell:
-            at_most = f" of at most {duration(finding.cost_ns)}" if finding.cost_ns else ""
+            at_most = f" (at most {duration(finding.cost_ns)})" if finding.cost_ns else ""
             lacks.setdefault(finding.collect, []).append(finding.rule.replace("_", " ") + at_most)
-        unknown = "; ".join(f"{', '.join(rules)} ({subject})" for subject, rules in lacks.items())
-        words += [f"cannot tell: {unknown}"] if lacks else []
-        return " · ".join(words)
+        return [f"{', '.join(rules)}: {subject}" for subject, rules in lacks.items()]
 
     @property
     def doubts(self) -> list[str]:
@@ -374,18 +401,17 @@ class Advice(LongText):
         return None if self.html is None else self.html(self)
 
 
+def _is_within(finding: Finding, launches: Finding) -> bool:
+    """Return whether a finding about small kernels is part of one about their launches."""
+    is_part = finding.rule in _OF_LAUNCHES and finding.gain_hi_ns <= launches.gain_hi_ns
+    return is_part and set(finding.lines) <= set(launches.lines)
+
+
 def _wrap(text: str, indent: str = "") -> list[str]:
     """Return a text wrapped to a terminal's width; excessively long texts are shortened."""
     return textwrap.wrap(
         printable(text, _LONGEST), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
     )
-
-
-def gain(finding: Finding) -> str:
-    """Write the limits of the gain, ``gain 0-96.0 ms (bounded)``."""
-    low, high = duration(finding.gain_lo_ns), duration(finding.gain_hi_ns)
-    between = f"0-{high}" if not finding.gain_lo_ns else high if low == high else f"{low}-{high}"
-    return f"gain {between} ({finding.confidence})"
 
 
 def advise(
@@ -415,8 +441,23 @@ def advise(
     facts = Facts(tables if aligned is None else aligned, info, accounting)
     judging = [rule for rule in rules() if facts.device in rule.devices]
     found = [finding for rule in judging for finding in _check(rule, facts)] if facts.step_ns else []
-    findings = [_as_recorded(finding, tables) for finding in found]
-    return Advice(facts, findings, explore, html=html)
+    found = [_with_lines(finding, facts) for finding in found]
+    fused = next((each.action for each in found if each.rule == "fusible_repeats" and each.cause), "")
+    found = [replace(each, action=fused) if fused and each.cause == LAUNCHES else each for each in found]
+    return Advice(facts, [_as_recorded(finding, tables) for finding in found], explore, html=html)
+
+
+def _with_lines(finding: Finding, facts: Facts) -> Finding:
+    """Return a finding with the lines of its evidence, which its title names if they are few."""
+    if finding.state != "fires" or finding.lines or not finding.gain_hi_ns:
+        return finding
+    rows = finding.rows.index.to_numpy(np.int64) if len(finding.rows) else np.zeros(0, np.int64)
+    lines = facts.lines_of_evidence(finding.table, rows, finding.costs())
+    if not lines or len(lines) > _MOST_NAMED:
+        return replace(finding, lines=lines)
+    cells = facts.tables["statements"]["file"].unique()
+    called = lines_called(lines, str(cells[0]) if len(cells) == 1 else "").replace("Line", "line")
+    return replace(finding, lines=lines, title=f"{finding.title}, {called}")
 
 
 def _as_recorded(finding: Finding, tables: Mapping[str, pd.DataFrame]) -> Finding:
@@ -438,7 +479,7 @@ def _check(rule: Rule, facts: Facts) -> list[Finding]:
         return [replace(finding, action=for_framework(finding.action, facts.info)) for finding in findings]
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule
         problem = encodable(f"{type(error).__name__}: {error}")
-        return [Finding(encodable(str(rule.name)), "cannot tell", detail=problem, collect="the rule failed")]
+        return [Finding(encodable(str(rule.name)), "cannot tell", detail=problem, collect=FAILED)]
 
 
 def _judged(finding: Finding, facts: Facts) -> Finding:
@@ -468,6 +509,8 @@ def _sound(finding: Any, rule: Rule) -> Finding:
     texts = {name: getattr(finding, name) for name in _TEXTS}
     if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
         raise TypeError(f"{', '.join(wrong)} of its finding is no text")
-    plain: dict[str, Any] = {name: encodable(text) for name, text in texts.items()}
+    lines = tuple((encodable(str(file)), operator.index(line)) for file, line in finding.lines)
+    plain: dict[str, Any] = {"lines": lines}
+    plain |= {name: encodable(text) for name, text in texts.items()}
     plain |= {name: min(operator.index(getattr(finding, name)), _LONGEST_NS) for name in _TIMES}
     return replace(finding, rule=encodable(str(rule.name)), **plain)

@@ -1,49 +1,42 @@
-"""What the host did while a device had no work: names, source lines, and what to do about each cause."""
+"""What the host does while a device has no work: by line of the user's code and by cause, with the time of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+import ast
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from npuprof import tables as schema
-from npuprof.advice.actions import action_for
+from npuprof.advice.causes import (
+    BY_NAME,
+    HOST_WORK,
+    LAUNCHES,
+    OTHER,
+    WAIT,
+    Cause,
+    Statements,
+    call_of,
+    calls_of,
+    cause_of,
+    is_of_host,
+    of_idle_cause,
+    of_text,
+)
 from npuprof.advice.facts import Facts
-from npuprof.advice.wording import most_lines
-from npuprof.analysis.accounting import IDLE
-from npuprof.analysis.code_lines import has_lines
-from npuprof.analysis.idle_causes import UNEXPLAINED
-from npuprof.arrays import Int64
-from npuprof.lines.frames import line_text
-from npuprof.words.quantities import counted, duration, share
+from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS
+from npuprof.analysis.idle_causes import NOT_OF_THE_HOST
+from npuprof.analysis.intervals import Spans, union, within
+from npuprof.analysis.nesting import Nesting
+from npuprof.analysis.sampled_functions import paths
+from npuprof.arrays import Bools, Int64
+from npuprof.lines.frames import Frame
 
-NAMED = 0.01
-"""The share of a step that makes a cause worth naming."""
-
-_MOST_KERNELS = 200_000
-_MOST_LINES, _OF_LINE = 2, 0.2  # a line that is named has more than this part of the idle time
-_OF_DEVICE = ""  # what helps depends on the device
-_ACTIONS = {
-    "op_compile": _OF_DEVICE,
-    "sync_call": "keep values on the device: .item() and blocking copies only every n steps",
-    "dataloader": "more DataLoader workers, prefetch_factor, pin_memory=True",
-    "python_gc": "gc.disable(), and gc.collect() at the same step on all ranks",
-    "alloc": _OF_DEVICE,
-    "copy_call": "non_blocking copies from pinned memory",
-    "optimizer": _OF_DEVICE,
-    "backward_dispatch": _OF_DEVICE,
-    "forward_dispatch": _OF_DEVICE,
-    "other_operators": "fewer, larger operators",
-    "python": "less Python between operators",
-}
-_DISPATCH = dict.fromkeys(("backward_dispatch", "forward_dispatch"), "dispatch")
-_CALLS: Mapping[str, tuple[Literal["operators", "api"], str]] = {
-    "op_compile": ("api", "ompile"),
-    "sync_call": ("api", "Synchronize"),
-    "dataloader": ("operators", "DataLoader"),
-    "other_operators": ("operators", ""),
-}
 LABELS = {
     "op_compile": "compiling operators",
     "sync_call": "synchronising",
@@ -59,64 +52,423 @@ LABELS = {
     "python": "Python",
     "unexplained": "unexplained",
 }
-"""The causes as findings call them."""
+"""The causes of idle time as findings call them."""
+
+_MOST_SAMPLES = 50_000
+_SHORT_NS = 250_000  # idle time between two launches that the launches themselves take
+_TRIFLE_NS = 30_000
+_TAIL_NS = 1_000_000  # after the last call of a statement: its line has no more
+_MOSTLY = 0.8  # of the time of a line: what is called there takes it
+_MOST_LINES, _OF_LINES = 3, 0.2
+_LONGEST_CALL = 40
+_OTHERS = 0.5
+_CERTAIN = frozenset(
+    {"compile", WAIT, "gc", "subprocess", "save", "read", "output", "sleep", "lock"}
+)  # by a line's text
+_BUSY = tuple(part for part in PARTS if part not in (*IDLE, BETWEEN_STEPS))
+Place = tuple[str, int]
+_NOTHING: Spans = (np.zeros(0, np.int64),) * 2
 
 
-def described(cause: str, time_ns: int, facts: Facts, parts: Sequence[str]) -> str:
-    """Return a cause with its time in parts of a step and the lines with most of it."""
-    return f"{duration(time_ns)} {LABELS.get(cause, cause)}{_lines(facts, cause, parts)}"
+@dataclass(frozen=True)
+class HostTime:
+    """Idle time of a device with one cause, at one place.
 
-
-def actions_for(times: Mapping[str, int], facts: Facts) -> str:
-    """Return what to do about causes, the one with the most time first."""
-    ordered = sorted(times, key=lambda cause: -times[cause])
-    return "; ".join(dict.fromkeys(filter(None, (_action(cause, facts) for cause in ordered)))) or _to_see_more(facts)
-
-
-def _action(cause: str, facts: Facts) -> str:
-    known = _ACTIONS.get(cause)
-    return _to_see_more(facts) if known is None else known or action_for(_DISPATCH.get(cause, cause), facts)
-
-
-def _to_see_more(facts: Facts) -> str:
-    return f"{facts.what_tells(UNEXPLAINED)} to see what the host does"
-
-
-def _lines(facts: Facts, cause: str, parts: Sequence[str]) -> str:
-    """Return the source lines with the most time of calls of a cause, in brackets."""
-    if cause not in _CALLS:
-        return ""
-    table, part = _CALLS[cause]
-    rows = np.flatnonzero(schema.matching(facts.tables[table]["name"], lambda name: part in name))
-    idle = facts.overlapping(table, facts.spans(parts, [cause]), rows)
-    return calls_text(facts, table, rows[idle > 0], idle[idle > 0])
-
-
-def idle_lines(facts: Facts) -> str:
-    """Return the source lines with most of the device's idle time and their shares of it; empty without such lines.
-
-    Times are those of :class:`npuprof.analysis.code_lines.CodeLines` in the usual steps, whatever the host did. They
-    are left to ``run.code()`` where there are so many kernels that they would take longer than all findings.
+    Attributes
+    ----------
+    cause
+        The entry of the table.
+    time_ns
+        Nanoseconds of a step in which the device has no work.
+    busy_ns
+        Nanoseconds of a step in which the host waits while it works.
+    lines
+        The lines that are named, the costliest first; none without lines.
+    deepest
+        The line of the user's code that takes most of it, and its share.
+    call
+        The code that is called there.
+    launches
+        Kernels of a step that these lines launch.
+    spans
+        When.
     """
-    if not has_lines(facts.tables) or len(facts.tables["kernels"]) > _MOST_KERNELS:
-        return ""
-    rows = facts.accounting.intervals
-    is_idle = np.isin(rows["row"].to_numpy(), facts.basis.usual_rows)
-    is_idle &= schema.matching(rows["part"], lambda part: part in IDLE)
-    starts, ends, lines = facts.code_lines.idle_pieces(facts.accounting, is_idle)
-    times = np.zeros(len(facts.code_lines.names) + 1, np.int64)
-    np.add.at(times, lines, ends - starts)
-    whole = int(rows["duration_ns"].to_numpy(np.int64)[is_idle].sum())
-    longest = np.argsort(-times[:-1], kind="stable")[:_MOST_LINES]
-    named = longest[times[longest] > _OF_LINE * whole].tolist()
-    texts = [f"{line_text(*facts.code_lines.place(row))} ({share(int(times[row]), whole)})" for row in named]
-    return " and ".join(texts)
+
+    cause: Cause
+    time_ns: int
+    busy_ns: int = 0
+    lines: tuple[Place, ...] = ()
+    deepest: Place | None = None
+    share: float = 0.0
+    call: str = ""
+    launches: int = 0
+    spans: Spans = field(default=_NOTHING, compare=False, repr=False)
 
 
-def calls_text(facts: Facts, table: Literal["operators", "api"], rows: Int64, idle: Int64) -> str:
-    """Return the number of calls and the lines with most of their time, in brackets; empty without calls."""
-    if not len(rows):
-        return ""
-    lines = most_lines(facts.lines_of(table, rows), idle)
-    calls = counted(len(rows), "call")
-    return f" ({'; '.join([calls, *([', '.join(lines)] if lines else [])])})"
+class HostTimes:
+    """Finds causes and lines of the idle time of some parts of the usual steps.
+
+    Parameters
+    ----------
+    facts
+        The run.
+    parts
+        Parts of a step in which the device has no work.
+    """
+
+    def __init__(self, facts: Facts, parts: Sequence[str]) -> None:
+        self._facts = facts
+        rows = facts.accounting.intervals
+        is_usual = np.zeros(len(facts.accounting.steps), bool)
+        is_usual[facts.basis.usual_rows] = True
+        self._is_idle: Bools = schema.matching(rows["part"], lambda name: name in parts)
+        self._is_idle &= is_usual[rows["row"].to_numpy()]
+        self._is_idle &= ~schema.matching(rows["cause"], lambda name: name in NOT_OF_THE_HOST)
+        self._texts: dict[str, Statements] = {}
+
+    @cached_property
+    def cell(self) -> str:
+        """The name of the only profiled cell; empty for none, or several."""
+        files = self._facts.tables["statements"]["file"].unique()
+        return str(files[0]) if len(files) == 1 else ""
+
+    def statements(self, place: Place | None) -> list[ast.stmt]:
+        """Return the statements of a line; none where its text is not known."""
+        if place is None:
+            return []
+        return self._text_of(place[0]).at(place[1])
+
+    def _text_of(self, file: str) -> Statements:
+        if file not in self._texts:
+            self._texts[file] = Statements(self._facts.info.code.get(file, "").splitlines())
+        return self._texts[file]
+
+    # -- pieces of idle time ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _with_lines(self) -> bool:
+        return self._facts.has_lines
+
+    @cached_property
+    def pieces(self) -> pd.DataFrame:
+        """The idle time: ``start``, ``end``, ``row`` (of the accounting's intervals), ``line``, ``caller``, ``name``.
+
+        Lines are rows of the costs of lines, -1 for none; the caller is the line of the profiled cell. The name is that
+        of the cause, which samples may still divide where it is empty.
+        """
+        facts, rows = self._facts, self._facts.accounting.intervals
+        lengths = rows["duration_ns"].to_numpy(np.int64)
+        causes = [of_idle_cause(str(name)) for name in rows["cause"].cat.categories]
+        if self._with_lines:
+            start, end, line, row = facts.code_lines.idle_pieces(facts.accounting, self._is_idle)
+            statement = facts.code_lines.statement_at(facts.code_lines.main_thread, start)
+            caller = np.append(facts.code_lines.of_statements, -1)[statement]
+        else:
+            start, end, line, row, caller = (np.zeros(0, np.int64),) * 5
+        placed = np.bincount(row, end - start, minlength=len(rows)).astype(np.int64)
+        rest = np.flatnonzero(self._is_idle & (lengths > placed))  # without a line, or without a position in time
+        begin = rows["start_ns"].to_numpy(np.int64, na_value=0)[rest]
+        none = np.full(len(rest), -1, np.int64)
+        pieces: pd.DataFrame = pd.DataFrame(
+            {
+                "start": np.concatenate([start, begin]),
+                "end": np.concatenate([end, begin + (lengths - placed)[rest]]),
+                "row": np.concatenate([row, rest]),
+                "line": np.concatenate([line, none]),
+                "caller": np.concatenate([caller, none]),
+            }
+        )
+        called, after_wait = self._last_called(pieces)
+        is_own = ((pieces["line"] < 0) | (pieces["line"] == pieces["caller"])) & (pieces["caller"] >= 0)
+        pieces["line"] = pieces["line"].where(~is_own, called)
+        names = np.array([*causes, ""], object)
+        pieces["name"] = names[rows["cause"].cat.codes.to_numpy(np.int64)[pieces["row"].to_numpy()]]
+        is_drained = after_wait & (pieces["line"] == called) & pieces["name"].isin(["", LAUNCHES])
+        pieces["name"] = pieces["name"].where(~is_drained, WAIT)
+        return pieces[(pieces["end"] > pieces["start"]).to_numpy(bool)].reset_index(drop=True)
+
+    def _last_called(self, pieces: pd.DataFrame) -> tuple[Int64, Bools]:
+        """Return the line of a call shortly before each piece in the same statement, and if it waited for the device.
+
+        Without such a call, the line is that of the statement.
+        """
+        caller = pieces["caller"].to_numpy(np.int64)
+        api = self._facts.tables["api"]
+        if not self._with_lines or not len(api):
+            return caller, np.zeros(len(pieces), bool)
+        lines = self._facts.code_lines
+        begins = api["start_ns"].to_numpy(np.int64)
+        order = np.flatnonzero((api["thread_id"] == lines.main_thread).to_numpy(bool))
+        order = order[np.argsort(begins[order], kind="stable")]
+        moments = pieces["start"].to_numpy(np.int64)
+        at = np.searchsorted(begins[order], moments, side="right") - 1
+        is_short = ((pieces["end"] - pieces["start"]).to_numpy(np.int64) < _TAIL_NS) & (at >= 0)
+        statements = (lines.statement_at(lines.main_thread, each) for each in (begins[order], moments))
+        of_call, of_piece = (np.append(each, -1) for each in statements)
+        line = np.append(lines.of_rows("api", order), -1)[at]
+        line = np.where(line >= 0, line, np.append(lines.of_statements, -1)[of_call[at]])
+        is_within = is_short & (of_call[at] == of_piece[:-1]) & (line >= 0)
+        waited = np.append(schema.matching(api["name"], lambda name: "Synchronize" in name)[order], False)[at]
+        return np.where(is_within, line, caller), is_within & waited
+
+    @cached_property
+    def _launched(self) -> Counter[tuple[int, int]]:
+        """The kernels of the usual steps by the line of the cell and the innermost line that launch them."""
+        line, caller = self._facts.lines_around("kernels", np.flatnonzero(self._facts.in_steps))
+        line = np.where(line >= 0, line, caller)
+        pairs, counts = np.unique(np.stack((caller, line)), axis=1, return_counts=True)
+        return Counter(dict(zip(zip(*pairs.tolist(), strict=True), counts.tolist(), strict=True)))
+
+    @cached_property
+    def _launches(self) -> Int64:
+        """The kernels that each line launches in the usual steps; last those without a line."""
+        sums = np.zeros(len(self._facts.code_lines.names) + 1, np.int64)
+        for (_, line), count in self._launched.items():
+            sums[line] += count
+        return sums
+
+    @cached_property
+    def _waits(self) -> pd.DataFrame:
+        """Calls that wait for the device, in the usual steps: ``line``, ``caller`` and ``busy_ns``.
+
+        The time is that in which the device works meanwhile.
+        """
+        facts, lines = self._facts, self._facts.code_lines
+        api = facts.tables["api"]
+        rows = np.flatnonzero(schema.matching(api["name"], lambda name: "Synchronize" in name))
+        starts = api["start_ns"].to_numpy(np.int64)[rows]
+        ends = starts + api["duration_ns"].to_numpy(np.int64)[rows]
+        statement = lines.statement_at(lines.main_thread, starts)
+        waits: pd.DataFrame = pd.DataFrame(
+            {
+                "line": lines.of_rows("api", rows),
+                "caller": np.append(lines.of_statements, -1)[statement],
+                "busy_ns": within(facts.spans(_BUSY), starts, ends),
+                "start": starts,
+                "end": ends,
+            }
+        )
+        waits["line"] = waits["line"].where(waits["line"] >= 0, waits["caller"])
+        return waits
+
+    def _syncs(self, line: int) -> bool | None:
+        """Return whether a line called what waits for the device; None where no calls were recorded."""
+        if line < 0 or not len(self._facts.tables["api"]):
+            return None
+        return line in self._syncing
+
+    @cached_property
+    def _syncing(self) -> frozenset[int]:
+        return frozenset(self._waits["line"].tolist())
+
+    # -- what samples saw ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _samples(self) -> pd.DataFrame:
+        """What samples saw: ``line``, ``caller``, ``name`` of the cause, ``function`` below the cell, and ``count``."""
+        facts, lines = self._facts, self._facts.code_lines
+        samples = facts.tables["sampled_lines"]
+        every = np.arange(0, len(samples), max(1, len(samples) // _MOST_SAMPLES))
+        moments, threads = (samples[name].to_numpy(np.int64)[every] for name in ("time_ns", "thread_id"))
+        path, frames = _stacks(facts.tables["python"], moments, threads)
+        seen: pd.DataFrame = pd.DataFrame(
+            {
+                "line": lines.of_samples[every],
+                "caller": np.append(lines.of_statements, -1)[lines.statement_at(lines.main_thread, moments)],
+                "path": path,
+            }
+        )
+        counts = seen[(seen["line"] >= 0)].groupby(["line", "caller", "path"]).size().rename("count").reset_index()
+        rows = zip(*(counts[name].tolist() for name in ("line", "caller", "path")), strict=True)
+        told = [self._told(frames.get(path, []), line, caller) for line, caller, path in rows]
+        return counts.assign(name=[name for name, _ in told], function=[function for _, function in told])
+
+    def _told(self, frames: Sequence[Frame], line: int, caller: int) -> tuple[str, str]:
+        """Return the name of the cause that a stack tells, and the function that the profiled cell called."""
+        shown = [f"{frame.file}:{frame.function}" for frame in frames]
+        own = next((at for at, frame in enumerate(frames) if frame.is_users), len(frames))
+        name = self._cause_of(shown[:own], shown[own:], line, caller)
+        cell = next((at for at, frame in enumerate(frames) if frame.is_of_cell), 0)
+        return name, frames[cell - 1].function if cell else ""
+
+    def _cause_of(self, inner: Sequence[str], outer: Sequence[str], line: int, caller: int) -> str:
+        texts = self.statements(self.place(line)), self.statements(self.place(caller))
+        place = self.place(line)
+        in_generator = place is not None and self._text_of(place[0]).in_generator(place[1])
+        return cause_of(inner, outer, *texts, syncs=self._syncs(line), in_generator=in_generator)
+
+    def place(self, line: int) -> Place | None:
+        """Return file and line of a row of the costs of lines; None for -1."""
+        return self._facts.code_lines.place(line) if line >= 0 else None
+
+    # -- causes ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _rows(self) -> pd.DataFrame:
+        """The idle time in all usual steps by ``caller``, ``line`` and ``name`` of the cause: ``time`` and ``busy``."""
+        pieces = self.pieces
+        time = (pieces["end"] - pieces["start"]).to_numpy(np.int64)
+        keys = pieces[["caller", "line", "name"]].assign(time=time, busy=0)
+        known = (pieces["name"] != "").to_numpy(bool)
+        if not self._with_lines:
+            keys["name"] = keys["name"].where(known, OTHER)
+            return keys.groupby(["caller", "line", "name"], as_index=False)[["time", "busy"]].sum()
+        lengths = self._facts.accounting.intervals["duration_ns"].to_numpy(np.int64)
+        line = pieces["line"].to_numpy(np.int64)
+        launches = self._launches[line]
+        of_line = np.zeros(len(self._launches), np.int64)
+        np.add.at(of_line, line, time)
+        spread = (launches > 0) & (of_line[line] < _SHORT_NS * np.maximum(launches, 1))
+        is_short = (lengths[pieces["row"].to_numpy()] < _SHORT_NS) & ((launches > 0) | (time < _TRIFLE_NS))
+        by_text = np.array(
+            [
+                of_text(self.statements(self.place(at)), syncs=self._syncs(at)) in _CERTAIN
+                for at in range(-1, len(self._launches) - 1)
+            ]
+        )
+        launching = ~known & (spread | is_short) & ~by_text[line + 1]
+        keys["name"] = keys["name"].where(~launching, LAUNCHES)
+        sums = keys.groupby(["caller", "line", "name"], as_index=False)[["time", "busy"]].sum()
+        parts = [sums[(sums["name"] != "").to_numpy(bool)]]
+        for caller, at, _, spent, _ in sums[(sums["name"] == "").to_numpy(bool)].itertuples(index=False):
+            names, shares = self._shares(int(caller), int(at))
+            whole = np.cumsum(shares) * int(spent) // int(shares.sum())
+            parts.append(
+                pd.DataFrame(
+                    {"caller": caller, "line": at, "name": names, "time": np.diff(whole, prepend=0), "busy": 0}
+                )
+            )
+        sums = pd.concat(parts)
+        at = sums["line"].to_numpy(np.int64)
+        is_host = np.array([is_of_host(self.statements(self.place(line))) for line in at.tolist()], bool)
+        is_own = np.append(self._launches[:-1], 0)[at] >= len(self._facts.basis.usual_rows)  # a launch in each step
+        is_own &= ~is_host & sums["name"].isin([OTHER, HOST_WORK]).to_numpy(bool)
+        sums["name"] = sums["name"].where(~is_own, LAUNCHES)
+        waits = self._waits[["line", "caller"]].assign(name=WAIT, time=0, busy=self._waits["busy_ns"])
+        waits = waits[(waits["line"] >= 0) & (waits["busy"] > 0)]
+        return pd.concat([sums, waits]).groupby(["caller", "line", "name"], as_index=False)[["time", "busy"]].sum()
+
+    def _shares(self, caller: int, line: int) -> tuple[list[str], Int64]:
+        """Return the causes of a line's time and how many samples saw each; by its text where none did."""
+        seen = self._samples
+        of_line = seen[(seen["line"] == line).to_numpy(bool)]
+        exactly = of_line[(of_line["caller"] == caller).to_numpy(bool)]
+        counts = (exactly if len(exactly) else of_line).groupby("name")["count"].sum()
+        if not len(counts):
+            return [self._cause_of((), (), line, caller)], np.ones(1, np.int64)
+        return counts.index.tolist(), counts.to_numpy(np.int64)
+
+    def found(self) -> list[HostTime]:
+        """Return the causes with the lines that they are of, the costliest first."""
+        rows, steps = self._rows, max(1, len(self._facts.basis.usual_rows))
+        names = self._facts.code_lines.names if self._with_lines else pd.DataFrame({"file": [], "function": []})
+        groups: dict[tuple[Any, ...], list[tuple[int, int, int, int]]] = {}
+        for caller, line, name, time, busy in rows.itertuples(index=False):
+            deep = caller < 0 or caller in self._facts.whole_lines
+            place: Any = line if deep or line < 0 else caller
+            if deep and line >= 0:
+                place = (names["file"].iloc[line], names["function"].iloc[line])
+                place = line if place[1].startswith("<") else place
+            key = (name,) if name == LAUNCHES else (name, place)
+            groups.setdefault(key, []).append((line if deep else caller, line, time, busy))
+        merged: dict[tuple[Any, ...], list[tuple[int, int, int, int]]] = {}
+        for key, parts in groups.items():  # several lines may call the same function
+            of_line = _sums((line, time + busy) for _, line, time, busy in parts)
+            first = next(iter(of_line))
+            called = first not in {place for place, *_ in parts} and of_line[first] > _MOSTLY * sum(of_line.values())
+            merged.setdefault((key[0], "calls", first) if called else key, []).extend(parts)
+        found = [self._host_time(key[0], parts, steps) for key, parts in merged.items()]
+        return sorted(
+            (each for each in found if each.time_ns or each.busy_ns), key=lambda each: -each.time_ns - each.busy_ns
+        )
+
+    def _host_time(self, name: str, parts: Sequence[tuple[int, int, int, int]], steps: int) -> HostTime:
+        places = _sums((place, time + busy) for place, _, time, busy in parts)
+        lines = _sums((line, time + busy) for _, line, time, busy in parts)
+        whole = max(sum(places.values()), 1)
+        shown = [place for place, time in places.items() if place >= 0 and time >= _OF_LINES * whole][:_MOST_LINES]
+        if not shown and next(iter(places)) >= 0:
+            shown = [next(iter(places))]
+        deepest = next(iter(lines))
+        return HostTime(
+            BY_NAME[name],
+            time_ns=sum(time for *_, time, _ in parts) // steps,
+            busy_ns=sum(busy for *_, busy in parts) // steps,
+            lines=tuple(self._facts.code_lines.place(place) for place in shown),
+            deepest=self.place(deepest),
+            share=lines[deepest] / whole,
+            call=self._call(name, shown[0], deepest if lines[deepest] > _OTHERS * whole else shown[0]) if shown else "",
+            launches=sum(count for pair, count in self._launched.items() if {*pair} & {*shown}) // steps,
+            spans=self._spans(set(lines)),
+        )
+
+    def _spans(self, lines: set[int]) -> Spans:
+        pieces = self.pieces[self.pieces["line"].isin(lines).to_numpy(bool)]
+        return union(pieces["start"].to_numpy(np.int64), pieces["end"].to_numpy(np.int64))
+
+    def _call(self, name: str, place: int, deepest: int) -> str:
+        """Return what a line calls that takes the time: ``next_batch()``, or its text."""
+        statements = self.statements(self.place(place))
+        calls = calls_of(statements)
+        seen = self._samples if place != deepest else self._samples.iloc[:0]
+        functions = seen[((seen["line"] == deepest) & (seen["caller"] == place)).to_numpy(bool)]["function"].tolist()
+        functions.append(str(self._facts.code_lines.names["function"].iloc[deepest]))
+        if place != deepest:
+            for call in calls:
+                if ast.unparse(call.func).rpartition(".")[2] in functions:
+                    return _short(f"{ast.unparse(call.func)}()")
+        if (found := call_of(name, statements)) is not None:
+            whole = ast.unparse(found)
+            return whole if len(whole) <= _LONGEST_CALL else _short(f"{ast.unparse(found.func)}(…)")
+        heads = [each for each in statements if isinstance(each, (ast.For, ast.AsyncFor))]
+        if heads:
+            return _short(f"for {ast.unparse(heads[0].target)} in {ast.unparse(heads[0].iter)}")
+        if len(calls) == 1:
+            return _short(f"{ast.unparse(calls[0].func)}()")
+        file, line = self._facts.code_lines.place(place)
+        texts = self._text_of(file).lines
+        return _short(texts[line - 1].partition("#")[0].strip()) if line <= len(texts) else ""
+
+    def elsewhere(self, found: HostTime) -> Place | None:
+        """Return the line that another thread mostly ran meanwhile, None if no sample saw one."""
+        facts, lines = self._facts, self._facts.code_lines
+        if not self._with_lines or found.deepest is None:
+            return None
+        samples = facts.tables["sampled_lines"]
+        moments = samples["time_ns"].to_numpy(np.int64)
+        is_other = (within(found.spans, moments - 1, moments) > 0) & (lines.of_samples >= 0)
+        is_other &= (samples["thread_id"] != lines.main_thread).to_numpy(bool)
+        numbers, counts = np.unique(lines.of_samples[is_other], return_counts=True)
+        return lines.place(int(numbers[np.argmax(counts)])) if len(numbers) else None
+
+
+def _stacks(python: pd.DataFrame, moments: Int64, threads: Int64) -> tuple[Int64, dict[int, list[Frame]]]:
+    """Return the number of the stack at each moment of a thread, and the frames of each, the innermost first."""
+    start, duration, thread = (python[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns", "thread_id"))
+    nesting = Nesting.build(start, start + duration, thread)
+    codes = python["name"].cat.codes.to_numpy(np.int64)[nesting.order]
+    at = nesting.innermost(moments, threads)
+    path = np.append(paths(nesting.parents, nesting.depths(), codes), -1)[at]
+    texts = python["name"].cat.categories
+    frames: dict[int, list[Frame]] = {}
+    for stack, place in zip(path.tolist(), at.tolist(), strict=True):
+        if stack < 0 or stack in frames:
+            continue
+        frames[stack] = []
+        while place >= 0:
+            frame = Frame.parse(str(texts[codes[place]]))
+            frames[stack] += [frame] if frame is not None else []
+            place = int(nesting.parents[place])
+    return path, frames
+
+
+def _sums(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Return the sum of each number's times, the greatest first."""
+    sums: dict[int, int] = {}
+    for number, time in pairs:
+        sums[number] = sums.get(number, 0) + time
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_CALL else f"{text[: _LONGEST_CALL - 1]}…"

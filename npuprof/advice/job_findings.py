@@ -77,10 +77,35 @@ def advise_job(
     if together[absent_ranks.NAME].state != "cannot tell":  # what they are waited for is known
         alone.pop(waiting.NAME, None)
     known = {name: finding for name, finding in together.items() if finding.state != "cannot tell" or name not in alone}
-    single = {name: _replay(max(findings, key=_weight), facts) for name, findings in alone.items() if name not in known}
-    findings = [*single.values(), *known.values()]
+    single = [each for name in alone if name not in known for each in _of_one_rank(alone[name], facts)]
+    findings = [*single, *known.values()]
     fire = [finding.rule for finding in findings if finding.state == "fires" and finding.gain_hi_ns > 0]
     return Advice(facts, findings, explore, _together_ns(facts, fire), scope, html)
+
+
+def _of_one_rank(findings: Sequence[Finding], facts: JobFacts) -> list[Finding]:
+    """Return the findings of a rule on the rank where they weigh most: one, or one for each line and cause.
+
+    Several divide the gain of a replay without all of them on all ranks as they divide that of the rank.
+    """
+    ranks: dict[int | None, list[Finding]] = {}
+    for finding in findings:
+        ranks.setdefault(finding.rank, []).append(finding)
+    chosen = max(ranks.values(), key=lambda each: (max(map(_weight, each))[0], sum(_weight(one)[1] for one in each)))
+    if len(chosen) == 1:
+        return [_replay(chosen[0], facts)]
+    whole = sum(each.gain_hi_ns for each in chosen)
+    together = _replay(replace(chosen[0], gain_lo_ns=sum(each.gain_lo_ns for each in chosen), gain_hi_ns=whole), facts)
+    return [
+        replace(
+            each,
+            gain_lo_ns=together.gain_lo_ns * each.gain_hi_ns // max(whole, 1),
+            gain_hi_ns=together.gain_hi_ns * each.gain_hi_ns // max(whole, 1),
+            confidence=together.confidence,
+            gains_ns=tuple(gain * each.gain_hi_ns // max(whole, 1) for gain in together.gains_ns),
+        )
+        for each in chosen
+    ]
 
 
 def _replay(finding: Finding, facts: JobFacts) -> Finding:
@@ -123,10 +148,10 @@ def _spokesmen(facts: JobFacts) -> Sequence[int]:
 def _rank_finding(finding: Finding, rank: int, facts: JobFacts) -> Finding:
     waited_for = next((member for member in facts.members if finding.place == f"rank {member}"), None)
     if finding.rule == waiting.NAME and waited_for is not None:
-        action = f"runs[{waited_for}].advice() says what it does meanwhile"
+        action = f"See what it does meanwhile: `runs[{waited_for}].advice()`."
         finding = replace(finding, title=f"Rank {rank} waits for rank {waited_for}", action=action)
     place = f"rank {rank}" + (f", {finding.place}" if finding.place else "")
-    detail = f"on rank {rank}: {finding.detail}" if finding.detail else ""
+    detail = f"On rank {rank}: {finding.detail}" if finding.detail else ""
     return replace(finding, place=place, detail=detail, rank=rank)
 
 

@@ -9,13 +9,42 @@ import pandas as pd
 from npuprof.analysis.backlog import Backlog
 from npuprof.analysis.rank_joint import Part
 from npuprof.arrays import Int64
+from npuprof.lines.frames import line_text
 from npuprof.words.quantities import duration, formatted_ranks, printable, share
 
+_LONGEST_CODE = 60
 _MOST = 3
 _MOST_LINES = 2
 _MOST_PARTS = 8
 _ALONE = 0.9  # of what is gained together
 _LONGEST = 60
+
+
+def code(text: str) -> str:
+    """Return code as titles and actions show it, in backticks, of which the text itself has none."""
+    return f"`{printable(text.replace('`', chr(39)), _LONGEST_CODE)}`"
+
+
+def joined_words(words: Sequence[str]) -> str:
+    """Return words as a list: ``6``, ``6 and 10``, ``6, 8 and 10``."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def lines_called(lines: Sequence[tuple[str, int]], cell: str = "") -> str:
+    """Return lines as a title begins with them: ``Line 4``, ``Lines 6 and 10``, ``In [3], line 4``, ``train.py:50``.
+
+    Parameters
+    ----------
+    lines
+        File and line of each.
+    cell
+        The only profiled cell, whose name is left out.
+    """
+    own = [str(line) for line in sorted(line for file, line in lines if file == cell)]
+    others = [line_text(file, line).replace("`", "'") for file, line in sorted(lines) if file != cell]
+    first = [f"line{'s' * (len(own) > 1)} {joined_words(own)}"] if own else []
+    text = joined_words([*first, *others])
+    return text[:1].upper() + text[1:] if own else text
 
 
 def most_time(kernels: pd.DataFrame, steps: int = 1, by: Sequence[str] = ("op_type",)) -> str:
@@ -50,17 +79,17 @@ def most_lines(lines: pd.Categorical, times: Int64) -> list[str]:
 
 
 def ranks_called(ranks: Sequence[int]) -> str:
-    """Return the names of ranks: ``rank 3``, ``ranks 2, 3``, ``ranks 0-7``."""
-    return f"rank{'s' * (len(ranks) > 1)} {formatted_ranks(ranks)}"
+    """Return the names of ranks: ``rank 3``, ``ranks 2 and 3``, ``ranks 0-7``."""
+    listed = formatted_ranks(ranks)
+    return f"rank {listed}" if len(ranks) == 1 else f"ranks {' and '.join(listed.rsplit(', ', 1))}"
 
 
 def behind(backlog: Backlog) -> str:
     """Return that the device does steps more slowly than the host ends them, and how to measure them."""
     return (
         f"The host runs ahead: it launches a step in {duration(backlog.host_ns)}, the device takes "
-        f"{duration(backlog.device_ns)} for one and was {duration(backlog.behind_ns)} behind when the last step ended. "
-        "The times of steps here are those of launches; to measure steps, wait for the device at the end of each "
-        "(loss.item(), synchronize()), or profile more of them"
+        f"{duration(backlog.device_ns)} and is {duration(backlog.behind_ns)} behind at the end. These step times are "
+        "those of launches: wait for the device at the end of each step (`synchronize()`), or profile more steps"
     )
 
 
@@ -72,12 +101,12 @@ def _kind_text(kind: object) -> str:
 def named_parts(parts: Sequence[Part]) -> str:
     """Return what each suspect gains together with all that are named, and alone; empty if that is the same."""
     if len(parts) == 1 and parts[0].alone_ns < _ALONE * parts[0].share_ns:
-        return f"{duration(parts[0].alone_ns)} of it alone, the rest only together with the other findings"
+        return f"alone it gains {duration(parts[0].alone_ns)}, the rest only with the other findings"
     if len(parts) < 2:
         return ""
-    first = ", ".join(
-        f"{ranks_called(part.suspect.ranks)} {duration(part.share_ns)} ({duration(part.alone_ns)} alone)"
+    first = "; ".join(
+        f"{duration(part.share_ns)} from {ranks_called(part.suspect.ranks)} ({duration(part.alone_ns)} alone)"
         for part in parts[:_MOST_PARTS]
     )
     more = f" and {len(parts) - _MOST_PARTS} more" if len(parts) > _MOST_PARTS else ""
-    return f"together {duration(sum(part.share_ns for part in parts))} a step: {first}{more}"
+    return f"together they gain {duration(sum(part.share_ns for part in parts))} a step: {first}{more}"

@@ -125,7 +125,7 @@ def cell_lines(
 
     # It does not.
     is_idle = is_of_step & schema.matching(accounting.intervals["part"], lambda part: part in _WITHOUT_WORK)
-    begins, ends, line = lines.idle_pieces(accounting, is_idle)
+    begins, ends, line, _ = lines.idle_pieces(accounting, is_idle)
     thread = lines.main_thread
     add("idle_ns", ends - begins, lines.statement_at(thread, begins), line)
     idle_ns = int(accounting.intervals["duration_ns"].to_numpy(np.int64)[is_idle].sum())

@@ -173,6 +173,11 @@ class CodeLines:
         return self._located[0]
 
     @property
+    def of_samples(self) -> Int64:
+        """The row of :meth:`table` for each row of ``sampled_lines``, -1 for none."""
+        return self._located[1][3]
+
+    @property
     def of_statements(self) -> Int64:
         """The row of :meth:`table` for each row of ``statements``, -1 for none."""
         return self._located[1][1]
@@ -369,13 +374,13 @@ class CodeLines:
         """Return the idle time of the devices by line; what has no line is the last."""
         rows, count = self._accounting.intervals, len(self._located[0])
         is_idle = schema.matching(rows["part"], lambda part: part in IDLE)
-        starts, ends, lines = self.idle_pieces(self._accounting, is_idle)
+        starts, ends, lines, _ = self.idle_pieces(self._accounting, is_idle)
         sums = _sums(count, lines, ends - starts)
         sums[-1] += int(rows["duration_ns"].to_numpy(np.int64)[is_idle].sum()) - int(sums.sum())
         return sums
 
-    def idle_pieces(self, accounting: Accounting, is_chosen: Bools) -> tuple[Int64, Int64, Int64]:
-        """Return starts, ends and lines (-1 for none) of the pieces of chosen idle intervals that have a position.
+    def idle_pieces(self, accounting: Accounting, is_chosen: Bools) -> tuple[Int64, Int64, Int64, Int64]:
+        """Return starts, ends, lines (-1 for none) and rows of the pieces of chosen idle intervals with a position.
 
         Parameters
         ----------
@@ -393,16 +398,18 @@ class CodeLines:
         # of a device is known whose clock cannot be joined with that of the host.
         apart = np.isin(owners, owners[is_unknown & ~is_head])
         is_placed &= ~is_unknown | (is_head & ~apart & bool(len(self._tables["statements"])))
-        parts = [(np.zeros(0, np.int64),) * 3]
+        parts = [(np.zeros(0, np.int64),) * 4]
         if len(self._located[0]):
-            placed, owners = rows[is_placed], owners[is_placed]
-            starts, durations = (placed[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
-            for device in np.unique(owners).tolist():
-                chosen = np.flatnonzero(owners == device)
-                chosen = chosen[np.argsort(starts[chosen], kind="stable")]
-                parts.append(self._idle_of(device, (starts[chosen], starts[chosen] + durations[chosen])))
-        starts, ends, lines = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return starts, ends, lines
+            begins, durations = (rows[name].to_numpy(np.int64, na_value=0) for name in ("start_ns", "duration_ns"))
+            for device in np.unique(owners[is_placed]).tolist():
+                chosen = np.flatnonzero(is_placed & (owners == device))
+                chosen = chosen[np.argsort(begins[chosen], kind="stable")]
+                idle = begins[chosen], begins[chosen] + durations[chosen]
+                starts, ends, lines = self._idle_of(device, idle)
+                at = np.searchsorted(idle[0], starts, side="right") - 1
+                parts.append((starts, ends, lines, chosen[at]))
+        starts, ends, lines, of_interval = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return starts, ends, lines, of_interval
 
     def _idle_of(self, device: int, idle: Spans) -> tuple[Int64, Int64, Int64]:
         """Return the pieces of the idle time of a device with their lines."""

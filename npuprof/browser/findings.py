@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.findings import gain
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
 from npuprof.timeline.state import Timeline
@@ -47,7 +46,7 @@ def drawn_findings(timeline: Timeline, findings: Iterable[Finding]) -> list[dict
                 "detail": printable(finding.detail, _LONGEST_TEXT),
                 "action": printable(finding.action, _LONGEST_TEXT),
                 "cost": duration(finding.cost_ns),
-                "gain": gain(finding),
+                "gain": finding.gain,
                 "where": finding.where,
                 "slices": numbers.tolist(),
                 "drawn": _drawn(timeline, numbers[:_MOST_DRAWN].tolist()),

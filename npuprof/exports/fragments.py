@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.finding import Finding
-from npuprof.advice.findings import Advice, gain
+from npuprof.advice.findings import Advice
 from npuprof.figures.colours import BADGE, SEVERITIES
 from npuprof.report.facts import clock_lines, note_rows, origin, overhead_text
 from npuprof.report.model import Table
@@ -46,7 +46,7 @@ def findings_html(advice: Advice, limit: int | None = MOST_FINDINGS) -> str:
         f'<li class="npuprof-finding" style="margin:4px 0;overflow-wrap:anywhere">'
         f"<strong>{text(finding.title, _LONGEST_CELL)}</strong> "
         f'<span style="white-space:nowrap">{text(duration(finding.cost_ns), 40)}</span> '
-        f'<span style="color:{FAINT_TEXT};white-space:nowrap">{text(gain(finding), 60)}</span>'
+        f'<span style="color:{FAINT_TEXT};white-space:nowrap">{text(finding.gain, 60)}</span>'
         f"<div>{text(finding.detail, _LONGEST_SENTENCE)}</div>"
         f'<div style="color:{FAINT_TEXT}">→ {text(finding.action, _LONGEST_SENTENCE)}</div>{_evidence(finding)}</li>'
         for finding in advice.fired[:limit]

@@ -26,8 +26,6 @@ from npuprof.tables.info import Info
 from npuprof.words.quantities import counted, duration, printable, share
 from npuprof.words.texts import AS_TEXT, KEYS, LongText, cell_classes, plain_line
 
-_PER_MARK = 0.1  # share of a finding's cost that a line has to be marked with it
-_HOST_BOUND = "host_bound"
 _MATTERS, _AROUND = 0.01, 2  # share of a cost, and lines above and below one that has it
 _MOST_FILES = 12
 _LONGEST_LINE, _LONGEST_NAME = 160, 120
@@ -419,20 +417,14 @@ def texts_of(info: Info, root: Path | None = None) -> CodeTexts:
 
 
 def _marks(lines: CodeLines, advice: Advice) -> list[str]:
-    """Return for each line the numbers of the findings of which it has a part of the cost."""
-    table = lines.table()
-    marks: list[list[str]] = [[] for _ in range(len(table) - 1)]
+    """Return for each line the numbers of the findings that concern it."""
+    table = lines.table().iloc[:-1]
+    places = zip(table["file"].tolist(), table["line"].tolist(), strict=True)
+    numbers: dict[tuple[str, int], list[str]] = {}
     for number, finding in enumerate(advice.fired, 1):
-        if finding.rule == _HOST_BOUND:  # about all idle time, also that in which no row of the host ran
-            costs = table["idle_ns"].iloc[:-1].fillna(0).to_numpy(np.float64)
-        elif finding.table in ("python", "operators", "api", "kernels") and len(finding.rows):
-            rows = lines.of_rows(finding.table, finding.rows.index.to_numpy(np.int64))
-            costs = np.bincount(rows + 1, finding.costs(), minlength=len(marks) + 1)[1:]
-        else:
-            continue
-        for row in np.flatnonzero(costs > _PER_MARK * max(float(costs.sum()), 1)).tolist():
-            marks[row].append(str(number))
-    return [",".join(each) for each in marks]
+        for place in finding.lines:
+            numbers.setdefault(place, []).append(str(number))
+    return [",".join(numbers.get((str(file), int(line)), [])) for file, line in places]
 
 
 def _title(file: str) -> str:

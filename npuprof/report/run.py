@@ -115,7 +115,7 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
         problems=[problem_of(finding, advice) for finding in advice.fired[:MOST_FINDINGS]],
         codes=[] if lines is None else lines.shown(_marks(advice)),
         cells=cells,
-        unknown=_unknown(advice),
+        unknown=advice.needing_data(),
     )
 
 
@@ -341,19 +341,20 @@ def _same_step(steps: pd.DataFrame, row: int) -> list[int]:
     return np.flatnonzero((steps["step"] == number).fillna(False).to_numpy(bool)).tolist()
 
 
+def _key(finding: Finding, advice: Advice) -> str:
+    """Return what finds a finding again: its number in the report, or its rule."""
+    numbers = [number for number, each in enumerate(advice.fired, 1) if each is finding]
+    return str(numbers[0]) if numbers else repr(finding.rule)
+
+
 def problem_of(finding: Finding, advice: Advice) -> Problem:
     """Return a finding in two lines, and what is behind its question."""
     why = [plain(finding.detail)] if finding.detail else []
     if finding.where:
-        why.append(f"Evidence: {finding.where}; {code(f'advice()[{finding.rule!r}].show()')} opens it in the explorer.")
+        call = code(f"advice()[{_key(finding, advice)}].show()")
+        why.append(f"Evidence: {finding.where}; {call} opens it in the explorer.")
     why += [finding.method] if finding.method else []
-    return Problem(
-        finding.title,
-        finding.action,
-        finding.gain,
-        share(finding.gain_hi_ns, advice.step_ns) if finding.gain_hi_ns else "",
-        why,
-    )
+    return Problem(finding.title, finding.action, finding.gain, advice.share(finding), why)
 
 
 def _marks(advice: Advice) -> dict[tuple[str, int], list[int]]:
@@ -363,8 +364,3 @@ def _marks(advice: Advice) -> dict[tuple[str, int], list[int]]:
         for place in finding.lines:
             marks.setdefault(place, []).append(number)
     return marks
-
-
-def _unknown(advice: Advice) -> str:
-    number = len(advice.cannot_tell)
-    return f"{counted(number, 'check')} need{'s' if number == 1 else ''} more data" if number else ""

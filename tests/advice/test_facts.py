@@ -7,7 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from npuprof.advice import host_causes
+from npuprof.advice import facts
 from npuprof.advice.facts import Facts
 from npuprof.advice.findings import advise
 from npuprof.analysis.accounting import PARTS, account
@@ -65,7 +65,7 @@ def test_of_kernels_outside_the_steps_no_figure_of_a_step_is_made() -> None:
     run = factories.all_tables(steps=table("steps", [(1000, 100), (2000, 100)]), kernels=casts)
     found = advise(run, Info(), account(run))["layout_and_casts"]
     assert (found.cost_ns, found.gain_hi_ns, found.rows.index.tolist()) == (40, 40, [9])
-    assert found.detail == "100.0 % of kernel time: Cast (1 time, 40 ns)"
+    assert found.detail.endswith(": Cast (1 time, 40 ns)")
 
 
 def test_of_each_device_its_own_steps_count() -> None:
@@ -78,9 +78,6 @@ def test_of_each_device_its_own_steps_count() -> None:
 def test_of_many_kernels_the_lines_of_idle_time_are_left_to_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would take longer than all findings."""
     run = factories.profile(60)
-    few = factories.advice(run, factories.info())
-    assert "code_lines" in vars(few.facts)
-    monkeypatch.setattr(host_causes, "_MOST_KERNELS", 59)
-    many = factories.advice(run, factories.info())
-    assert "code_lines" not in vars(many.facts)
-    assert [one.state for one in many.findings] == [one.state for one in few.findings]
+    assert any(finding.lines for finding in factories.advice(run, factories.info()).findings)
+    monkeypatch.setattr(facts, "_MOST_LINED", 59)
+    assert not any(finding.lines for finding in factories.advice(run, factories.info()).findings)

@@ -18,7 +18,7 @@ _FAULTS = {
     "slow_rank": (Faults(slow_ranks={5: 0.08}), "Rank 5 is slow"),
     "slow_link": (Faults(slow_links={(2, 3): 4}), "The link between ranks 2 and 3 is slow"),
     "late_host": (Faults(late_hosts={0: 20_000_000}), "The host of ranks {host} is late"),
-    "pipeline_imbalance": (Faults(heavy_stages={1: 0.25}), "Pipeline imbalance, not a slow card"),
+    "pipeline_imbalance": (Faults(heavy_stages={1: 0.25}), "The stages are uneven: "),
 }
 
 

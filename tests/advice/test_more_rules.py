@@ -104,7 +104,7 @@ def test_operators_with_a_fused_counterpart_are_named(
     calls: tuple[tuple[str, str, int], ...], action: str, saved_us: int
 ) -> None:
     found = finding("fused_counterparts", run=program(*calls))
-    assert (found.state, found.action, found.gain_lo_ns) == ("fires", action, 0)
+    assert (found.state, found.action, found.gain_lo_ns) == ("fires", f"Call `{action}`.", 0)
     assert found.rows["saved_ns"].sum() == saved_us * _US
     assert found.gain_hi_ns <= saved_us * _US  # what a replay of the kernels without that time gains
 
@@ -184,8 +184,8 @@ def test_batch_norms_that_synchronise_are_told_with_their_collectives() -> None:
     )
     found = finding("sync_batch_norm", run=(run | {"links": links, "communication": collective}))
     assert (found.state, found.cost_ns) == ("fires", 320 * _US)
-    assert "1 kernel of SyncBatchNorm" in found.detail
-    assert "1 collective that no kernel hides for 300 µs" in found.detail
+    assert "1 kernel of `SyncBatchNorm`" in found.detail
+    assert "1 collective take 300 µs while no kernel runs" in found.detail
     assert finding("sync_batch_norm", run=program(("aten::batch_norm", "BatchNorm", 100))).state == "clean"
     assert finding("sync_batch_norm", tasks=table("tasks", [(0, 9)])).state == "cannot tell"
 
@@ -281,7 +281,7 @@ def test_messages_of_unaligned_sizes_cost_what_they_take_longer_than_aligned_one
     found = finding("unaligned_messages", run=transfers([aligned] * 4 + [odd] * 4, [50] * 4 + [100] * 4))
     assert (found.state, found.cost_ns, len(found.rows)) == ("fires", 400 * _US, 4)
     assert found.gain_hi_ns == pytest.approx(200 * _US, rel=0.01)
-    assert "such as of 1,048,612 bytes" in found.detail
+    assert "the largest of 1,048,612 bytes" in found.detail
 
 
 def test_small_remainders_of_buffers_are_no_unaligned_messages() -> None:

@@ -122,7 +122,7 @@ def test_the_only_rank_of_a_stage_may_be_slow_instead() -> None:
     plan, faults = Plan(1, 4, 1, steps=4, layers=1), Faults(slow_ranks={2: 0.2})
     uneven = {one.rule: one for one in advise_job(facts_of(simulate(plan, faults, 3)))}["pipeline_imbalance"]
     true_ns = step_ns(plan, faults, 3) - step_ns(plan, Faults(), 3)
-    assert (uneven.title, uneven.confidence) == ("Pipeline imbalance, or rank 2 is slow", "bounded")
+    assert (uneven.title, uneven.confidence) == ("The stages are uneven, or rank 2 is slow", "bounded")
     assert uneven.gain_lo_ns == 0
     assert true_ns / 1.05 < uneven.gain_hi_ns < 1.2 * true_ns
 

@@ -45,7 +45,8 @@ def test_small_collectives_take_more_than_their_bytes_at_the_rate_of_large_ones(
     assert found.state == "fires"
     assert found.cost_ns == pytest.approx(100 * (50_000 - (1 << 16) / 18), rel=1e-3)
     assert (found.gain_lo_ns, found.gain_hi_ns, len(found.rows)) == (0, found.cost_ns, 100)
-    assert found.detail.startswith("100 a step (hcom_allReduce 100.0 %)")
+    assert found.title == "100 collectives a step are too small for their links"
+    assert found.detail.startswith("They (hcom_allReduce 100.0 %)")
 
 
 def test_without_large_transfers_a_usual_rate_counts_and_that_of_rdma_is_its_own() -> None:
@@ -94,9 +95,9 @@ def blocked(environment: dict[str, str], *, busy: bool = False, memory: pd.DataF
 @pytest.mark.parametrize(
     ("environment", "action", "cost"),
     [
-        ({"ASCEND_LAUNCH_BLOCKING": "1"}, "unset ASCEND_LAUNCH_BLOCKING", 47),
-        ({"ASCEND_GLOBAL_LOG_LEVEL": "0"}, "export ASCEND_GLOBAL_LOG_LEVEL=3", 50),
-        ({"ASCEND_GLOBAL_LOG_LEVEL": "1"}, "export ASCEND_GLOBAL_LOG_LEVEL=3", 50),
+        ({"ASCEND_LAUNCH_BLOCKING": "1"}, "Run `unset ASCEND_LAUNCH_BLOCKING` before the program.", 47),
+        ({"ASCEND_GLOBAL_LOG_LEVEL": "0"}, "Run `export ASCEND_GLOBAL_LOG_LEVEL=3` before the program.", 50),
+        ({"ASCEND_GLOBAL_LOG_LEVEL": "1"}, "Run `export ASCEND_GLOBAL_LOG_LEVEL=3` before the program.", 50),
     ],
 )
 def test_a_variable_is_named_with_what_it_may_cost(environment: dict[str, str], action: str, cost: int) -> None:
@@ -116,7 +117,7 @@ def test_expandable_segments_are_missed_where_memory_is_in_pieces() -> None:
     memory = npuprof.tables.build("memory", samples)
     found = blocked({"executable": "python"}, busy=True, memory=memory)["environment"]
     assert (found.state, found.is_risk, found.cost_ns) == ("fires", True, 0)
-    assert found.action == "export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"
+    assert "`export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True`" in found.action
     with_segments = {"PYTORCH_NPU_ALLOC_CONF": "expandable_segments:True"}
     assert blocked(with_segments, busy=True, memory=memory)["environment"].state == "clean"
 

@@ -106,12 +106,11 @@ def test_a_run_without_lines_says_what_to_record() -> None:
 
 def test_lines_of_a_finding_are_marked_with_its_number() -> None:
     run = recorded()
-    numbers = {finding.rule: str(number) for number, finding in enumerate(run.advice(), 1)}
     code = run.code()
-    assert "host_bound" in numbers
     line = next(line for line in str(code).splitlines() if line.endswith("time.sleep(1)"))
-    assert numbers["host_bound"] in line[: line.index("time")].split()[-2].split(",")
-    assert f"{numbers['host_bound']} {run.advice()['host_bound'].title}" in str(code)
+    number = int(line[: line.index("time")].split()[-2].split(",")[0])
+    assert (run.advice()[number].rule, run.advice()[number].cause) == ("host_bound", "sleep")
+    assert f"{number} {run.advice()[number].title}" in str(code)
 
 
 def test_report_and_page_show_code(tmp_path: Path) -> None:

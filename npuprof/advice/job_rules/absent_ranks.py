@@ -35,24 +35,26 @@ def check(facts: JobFacts) -> Finding:
     seen = _seen_ns(facts)
     slow = [part.suspect.ranks for part in facts.parts("slow", "late") if set(part.suspect.ranks) <= facts.unseen]
     if not slow and seen <= WORTH * facts.usual_ns:
-        unknown = f"0 to {duration(limit)} a step that look like moving data may be waiting for {called_name}"
+        unknown = f"0 to {duration(limit)} a step may be transfers, or waits for {called_name}"
         return Finding(
             NAME, "cannot tell", cost_ns=limit, collect=f"load {called_name}: no transfers are recorded, so {unknown}"
         )
     verb = "arrive" if sum(map(len, slow)) > 1 else "arrives"
     named = f"; {', '.join(map(ranks_called, slow))} {verb} later than ranks alike" if slow else ""
     is_here = facts.job is not None and bool(facts.job.rows["rank"].isin(facts.missing).any())  # with some of them
-    lack = "which did not come to some of them" if is_here else "without collectives here"
-    action = f"load the whole results of {called_name} too"
+    lack = "absent from some collectives" if is_here else "whose collectives are not here"
+    action = f"Load the whole results of {called_name} too."
     return Finding(
         NAME,
         "fires",
-        title=_title(facts, called_name, alike) if alike > _MOSTLY * limit else f"Waiting for {called_name}, {lack}",
+        title=_title(facts, called_name, alike)
+        if alike > _MOSTLY * limit
+        else f"The ranks wait for {called_name}, {lack}",
         cost_ns=limit,
         gain_hi_ns=limit,
-        detail=f"others may have waited for absent members: 0 to {duration(limit)} a step, in "
-        f"{counted(late, 'collective')} longer than in others alike{_in_each_step(facts, alike)}{named}",
-        action=f"see what {called_name} did instead, if it did not hang or end; or {action}" if is_here else action,
+        detail=f"Others may wait for absent members, 0 to {duration(limit)} a step: {counted(late, 'collective')} "
+        f"took longer than others alike{_in_each_step(facts, alike)}{named}",
+        action=f"See what {called_name} did instead, or whether it hung or ended." if is_here else action,
         place=called_name,
     )
 
@@ -70,8 +72,8 @@ def _in_each_step(facts: JobFacts, alike_ns: int) -> str:
     if alike_ns <= WORTH * facts.usual_ns:
         return ""
     moves = int(facts.lacking.surely_ns.sum()) // facts.steps
-    known = f"transfers take {duration(moves)} of it" if moves else "no transfers are recorded that tell"
-    return f"; in each step alike {duration(alike_ns + moves)} look like moving data, or like waiting: {known}"
+    known = f"transfers take {duration(moves)}" if moves else "no transfers were recorded"
+    return f"; {duration(alike_ns + moves)} of every step are transfers or waits: {known}"
 
 
 def _seen_ns(facts: JobFacts) -> int:

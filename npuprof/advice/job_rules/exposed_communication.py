@@ -25,10 +25,10 @@ def check(facts: JobFacts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Communication is not hidden by kernels",
+        title="Data moves between ranks while nothing computes",
         cost_ns=gain,
         gain_hi_ns=gain,
-        detail=f"without transfers a step would be {duration(gain)} shorter; moving data takes {kinds}",
+        detail=f"Without transfers a step would be {duration(gain)} shorter; they are {kinds}",
         action=ACTION,
         table="waits",
         rows=costliest(rows, "moving_ns"),

@@ -34,13 +34,12 @@ def check(facts: JobFacts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title=f"{fast[0].upper()}{fast[1:]} {takes} {duration(most.less_ns)} less than {others} with the same work",
+        title=f"{fast[0].upper()}{fast[1:]} {takes} {duration(most.less_ns)} less than {others}",
         cost_ns=most.less_ns,
         gain_hi_ns=gain,
-        detail=f"either {others} are slow, all by as much, or {fast} {has} less to do, which times do not tell: 0 to "
-        f"{duration(gain)} a step{more}",
-        action=f"runs.side_by_side([{most.ranks[0]}, {most.others[0]}]) shows which kernels differ: if all take longer "
-        f"by the same factor, check clock, temperature and power of {others}; if some are more, spread the work evenly",
+        detail=f"The work is the same. Either {others} are all slow, or {fast} {has} less to do; times alone do not "
+        f"tell{more}",
+        action=f"Compare their kernels: `runs.side_by_side([{most.ranks[0]}, {most.others[0]}])`.",
         place=fast,
         table="communication",
         rows=facts.members[most.ranks[0]].tables["communication"],

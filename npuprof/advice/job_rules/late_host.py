@@ -24,19 +24,19 @@ def check(facts: JobFacts) -> Finding:
     number = f"collective {worst.first + 1} of a step" if worst.first else "the first collective of a step"
     ranks = sorted(rank for part in parts for rank in part.suspect.ranks)
     late = (
-        f"{called_name}, of {' or '.join(worst.names)}, come {duration(worst.extra_ns)} later to {number} than others"
+        f"{called_name[0].upper()}{called_name[1:]}, of {' or '.join(worst.names)}, come "
+        f"{duration(worst.extra_ns)} later to {number} than others"
     )
     return Finding(
         NAME,
         "fires",
-        title=f"The host of {called_name} is late"
+        title=f"The host of {called_name} is late by {duration(worst.extra_ns)}"
         if len(parts) == 1
-        else f"{len(parts)} late hosts: those of {', '.join(ranks_called(part.suspect.ranks) for part in parts)}",
+        else f"{len(parts)} hosts are late: those of {'; '.join(ranks_called(part.suspect.ranks) for part in parts)}",
         cost_ns=worst.extra_ns,
         **facts.gain_of(parts, of_host=True),
         detail="; ".join(filter(None, (f"{late} with the same collectives", named_parts(parts)))),
-        action="compare its storage, data loading and other load with other hosts; "
-        f"runs[{worst.ranks[0]}].advice() says what the host does meanwhile",
+        action=f"See what it does meanwhile: `runs[{worst.ranks[0]}].advice()`; compare storage and load.",
         place=ranks_called(ranks),
         table="communication",
         rows=facts.members[worst.ranks[0]].tables["communication"],

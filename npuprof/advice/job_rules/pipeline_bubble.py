@@ -67,9 +67,8 @@ def _finding(facts: JobFacts, waited: int, modelled: Sequence[_Model], rows: pd.
     error = abs(unchanged / recorded - 1)
     count = counted(first.microbatches, "micro-batch", "micro-batches")
     theory = (
-        f"{first.stages} stages and {count} ({first.schedule}) leave even stages idle for {100 * first.theory():.1f} % "
-        f"of the pipelined part, (p - 1) / (m + p - 1); ranks wait {duration(waited)} a step at the borders between "
-        f"stages ({share(waited, facts.usual_ns)})"
+        f"Ranks wait {duration(waited)} a step for other stages; with {first.stages} equal stages and {count} "
+        f"({first.schedule}), the bubble is {100 * first.theory():.1f} %: (p - 1) / (m + p - 1)"
     )
     if error > TOLERANCE:
         gain = min(waited, round(first.theory() * facts.usual_ns))
@@ -78,19 +77,18 @@ def _finding(facts: JobFacts, waited: int, modelled: Sequence[_Model], rows: pd.
         smaller, interleaved = round(max(0.0, unchanged - split)), round(bubble * (1 - 1 / _MORE))
         gain = max(smaller, interleaved)
         sure = (
-            f"; {_MORE * first.microbatches} micro-batches of half the size would gain at most "
-            f"{duration(smaller)}, {_MORE} chunks of layers on each stage (interleaved: "
-            f"{100 * first.theory(_MORE):.1f} %) {duration(interleaved)}, by a model that gives the recorded step "
-            f"within {100 * error:.1f} %"
+            f"; {_MORE * first.microbatches} micro-batches of half the size gain at most {duration(smaller)}, "
+            f"{_MORE} chunks of layers on each stage ({100 * first.theory(_MORE):.1f} %) {duration(interleaved)}; "
+            f"the model is within {100 * error:.1f} % of the recorded step"
         )
     return Finding(
         NAME,
         "fires",
-        title="The pipeline is empty at its ends",
+        title=f"The pipeline fills and drains: stages wait {share(waited, facts.usual_ns)} of a step",
         cost_ns=waited,
         gain_hi_ns=min(gain, facts.usual_ns),
         detail=theory + sure,
-        action="more micro-batches a step, or interleaved stages (num_layers_per_virtual_pipeline_stage in Megatron)",
+        action="Use more micro-batches, or interleave stages (`num_layers_per_virtual_pipeline_stage`).",
         table="waits",
         rows=costliest(rows, "wait_ns").drop(columns="moving_ns"),
     )

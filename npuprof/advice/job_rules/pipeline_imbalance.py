@@ -46,23 +46,25 @@ def _imbalance(facts: JobFacts, played: Job, parts: Sequence[Part]) -> Finding:
     gain = facts.gain_of(parts, of_host=True)
     alone = None if reason or either else _alone(facts, stages[heaviest])
     if alone is not None:
-        title = f"Pipeline imbalance, or rank {alone} is slow"
+        title = f"The stages are uneven, or rank {alone} is slow"
         less_ns = _as_fast(facts, played, alone, [time for place, time in enumerate(of_stage) if place != heaviest])
         gain = gain_of(0, max(gain["gain_hi_ns"], less_ns))
-        same += f"; of its stage there is rank {alone} only, and more work and a slow card take longer alike"
+        same += f"; rank {alone} is alone in its stage, so it may have more work or a slow card"
     else:
-        title = _title(either, all_of_them=len(either) == len(parts))
-    stage_times = [f"{ranks_called(stage)} {duration(time)}" for stage, time in zip(stages, of_stage, strict=True)]
+        more_ns = of_stage[heaviest] - int(np.mean([time for at, time in enumerate(of_stage) if at != heaviest]))
+        title = _title(either, stages[heaviest], more_ns, all_of_them=len(either) == len(parts))
+    stage_times = [f"{duration(time)} on {ranks_called(stage)}" for stage, time in zip(stages, of_stage, strict=True)]
     return Finding(
         NAME,
         "fires",
         title=title,
         cost_ns=0 if facts.job is None else facts.job.waiting_ns(),
         **gain,
-        detail=f"the stages wait for each other; outside collectives, a step takes {', '.join(stage_times)}{reason}"
+        detail=f"Outside collectives, a step takes {'; '.join(stage_times)}{reason}"
         f"{same}{together and f'; {together}'}",
-        action=f"move layers away from the stage of {ranks_called(stages[heaviest])}: the LM head and the loss count "
-        "as layers; a fused or chunked bfloat16 cross entropy" + ("" if alone is None else _compared(facts, alone)),
+        action=f"Move layers away from stage {heaviest}; its LM head and loss count as layers."
+        if alone is None
+        else _compared(facts, alone, heaviest),
         place=ranks_called(sorted(rank for part in parts for rank in part.suspect.ranks)),
         table="kernels",
         rows=evidence,
@@ -76,10 +78,12 @@ def _alone(facts: JobFacts, stage: Sequence[int]) -> int | None:
     return seen[0] if len(seen) == 1 else None
 
 
-def _compared(facts: JobFacts, rank: int) -> str:
+def _compared(facts: JobFacts, rank: int, stage: int) -> str:
     """Return how to see whether the card of a rank is slow, beside one of another stage."""
     others = [other for other in facts.members if other != rank]
-    return f"; runs.side_by_side([{rank}, {others[0]}]) shows whether the same kernels take longer" if others else ""
+    if not others:
+        return f"Move layers away from stage {stage}, or check the card of rank {rank}."
+    return f"See whether the same kernels take longer: `runs.side_by_side([{rank}, {others[0]}])`."
 
 
 def _as_fast(facts: JobFacts, played: Job, rank: int, others_ns: Sequence[int]) -> int:
@@ -91,14 +95,14 @@ def _as_fast(facts: JobFacts, played: Job, rank: int, others_ns: Sequence[int]) 
     return round(taken * (1 - factor)) if gain is None else gain
 
 
-def _title(either: Sequence[Suspect], *, all_of_them: bool) -> str:
+def _title(either: Sequence[Suspect], stage: Sequence[int], more_ns: int, *, all_of_them: bool) -> str:
     """Return the title; hosts that may be slow instead are named beside their stage."""
     hosts = " and ".join(
         f"{' and '.join(suspect.names)} are slow ({ranks_called(suspect.ranks)})" for suspect in either
     )
     if not hosts:
-        return "Pipeline imbalance, not a slow card"
-    return f"Pipeline imbalance, or {hosts}" if all_of_them else f"Pipeline imbalance; another stage, or {hosts}"
+        return f"The stages are uneven: {ranks_called(stage)} compute {duration(more_ns)} longer"
+    return f"The stages are uneven, or {hosts}" if all_of_them else f"Several stages are uneven, or {hosts}"
 
 
 def _same_host(facts: JobFacts, stage: int, host: int | str | None) -> str:
@@ -106,7 +110,7 @@ def _same_host(facts: JobFacts, stage: int, host: int | str | None) -> str:
     ranks = [rank for number, members in enumerate(facts.stages()) if number != stage for rank in members]
     if any(facts.hosts.get(rank) == host for rank in ranks):
         return ""
-    return f"; the stage is all of host {host}, which may be slow instead: times alone cannot tell them apart"
+    return f"; host {host} has no other stage and may be slow instead: times alone do not tell"
 
 
 def _difference(facts: JobFacts, stages: Sequence[Sequence[int]], limit: int) -> tuple[pd.DataFrame, str, int | None]:
@@ -130,7 +134,7 @@ def _difference(facts: JobFacts, stages: Sequence[Sequence[int]], limit: int) ->
     whole = int(kernels["duration_ns"].sum()) // facts.steps
     kinds = ", ".join(map(str, times.index[:_MOST_KINDS]))
     reason = (
-        f"; {duration(int(rows['duration_ns'].sum()) // facts.steps)} of {duration(whole)} of kernels on rank {rank} "
+        f"; on rank {rank}, {duration(int(rows['duration_ns'].sum()) // facts.steps)} of {duration(whole)} of kernels "
         f"have a dimension of {dimension:,} ({kinds} ...), {duration(vector)} of it on vector cores"
     )
     return rows, reason, rank

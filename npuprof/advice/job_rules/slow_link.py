@@ -29,15 +29,15 @@ def check(facts: JobFacts) -> Finding:
     cost = round(float(of_pair.iloc[0]) * 1e6) // facts.steps
     worst = of_link.loc[of_link["time_ms"].idxmax()]
     rates = (
-        f"{worst['name']} over {worst['transport'] or 'it'} at {worst['rate']:.1f} GB/s, where {worst['links']} links "
-        f"have {worst['usual']:.1f} GB/s for these sizes; {duration(cost)} a step more"
+        f"{worst['name']} over {worst['transport'] or 'it'} runs at {worst['rate']:.1f} GB/s; {worst['links']} links "
+        f"reach {worst['usual']:.1f} GB/s for these sizes: {duration(cost)} a step more"
     )
     return Finding(
         NAME,
         "fires",
         title=f"The link between ranks {pairs[0]} is slow"
         if len(pairs) == 1
-        else f"{counted(len(pairs), 'slow link')}: between ranks {', '.join(pairs)}",
+        else f"{counted(len(pairs), 'link')} are slow: between ranks {'; '.join(pairs)}",
         cost_ns=cost,
         **facts.gain_of(parts),
         detail="; ".join(filter(None, (rates, _shared(of_pair, facts), named_parts(parts)))),
@@ -57,7 +57,7 @@ def _shared(of_pair: pd.Series[float], facts: JobFacts) -> str:
     ranks = set.intersection(*ends)
     hosts = set.intersection(*({facts.hosts.get(rank) for rank in pair} for pair in ends)) - {None}
     what = [f"rank {rank}" for rank in ranks] or [f"host {host}" for host in hosts]
-    return f"all of them are of {what[0]}: its port or its switch cannot be told from the links" if what else ""
+    return f"all of them end at {what[0]}, so its port or switch may be slow instead" if what else ""
 
 
 def without(facts: JobFacts, times: Times) -> Times:

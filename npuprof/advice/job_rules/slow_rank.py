@@ -51,8 +51,10 @@ def _finding(facts: JobFacts, parts: Sequence[Part], hidden: Sequence[Suspect]) 
     peers = _peers(facts, rank)
     own_ns = facts.own_ns()
     usual = duration(int(own_ns[peers].median()))
-    times = f"rank {rank} takes {duration(int(own_ns[rank]))} a step outside collectives, ranks alike {usual}{reason}"
-    also = ", ".join(ranks_called(suspect.ranks) for suspect in hidden)
+    times = f"Rank {rank} takes {duration(int(own_ns[rank]))} a step outside collectives, its peers {usual}{reason}"
+    hidden_ranks = sorted({rank for suspect in hidden for rank in suspect.ranks})
+    be, them = ("is", "it") if len(hidden_ranks) == 1 else ("are", "them")
+    also = ranks_called(hidden_ranks) if hidden_ranks else ""
     return Finding(
         NAME,
         "fires",
@@ -60,11 +62,18 @@ def _finding(facts: JobFacts, parts: Sequence[Part], hidden: Sequence[Suspect]) 
         cost_ns=max(sum(part.suspect.extra_ns for part in parts if each in part.suspect.ranks) for each in ranks),
         **facts.gain_of(parts, of_host=part == "idle"),
         detail="; ".join(
-            filter(None, (times, named_parts(parts), also and f"{also} slow too, but nothing waits for it"))
+            filter(
+                None,
+                (
+                    times,
+                    named_parts(parts),
+                    also and f"{also} {be} slow too, but nobody waits for {them}",
+                ),
+            )
         ),
-        action=f"compare its kernels with those of rank {peers[0]}; check clock, temperature and power of its card"
+        action=f"Check the clock, temperature and power of its card; compare with rank {peers[0]}."
         if part == "computing"
-        else f"runs[{rank}].advice() says what its host does meanwhile",
+        else f"See what its host does meanwhile: `runs[{rank}].advice()`.",
         place=ranks_called(ranks),
         table="communication",
         rows=facts.members[rank].tables["communication"],
@@ -78,19 +87,19 @@ def _hidden(hidden: Sequence[Suspect]) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title=f"{_title(hidden)}, hidden by noise",
+        title=f"{_title(hidden)}, but nobody waits for {'it' if len(ranks) == 1 else 'them'}",
         cost_ns=max(suspect.extra_ns for suspect in hidden),
-        detail=f"up to {duration(max(suspect.extra_ns for suspect in hidden))} a step longer than ranks alike, "
-        "but the others wait as long for each other",
+        detail=f"Up to {duration(max(suspect.extra_ns for suspect in hidden))} a step longer than their peers; the "
+        "others wait as long for each other",
         place=ranks_called(ranks),
         rank=ranks[0],
     )
 
 
 def _title(suspects: Sequence[Suspect]) -> str:
-    """Return ``Rank 5 is slow``, ``2 slow ranks: 17, 20`` or ``8 slow ranks, all of host 1 (8-15)``.
+    """Return ``Rank 5 is slow``, ``2 ranks are slow: 17, 20`` or ``8 ranks are slow: all of host 1 (8-15)``.
 
-    Of a rank that is slower than its slow host: ``8 slow ranks, all of host 1 (8-15), rank 11 slower still``.
+    Of a rank that is slower than its slow host: ``8 ranks are slow: all of host 1 (8-15), rank 11 slower still``.
     """
     ranks = {rank for suspect in suspects for rank in suspect.ranks}
     grouped = [suspect for suspect in suspects if suspect.names]
@@ -100,10 +109,10 @@ def _title(suspects: Sequence[Suspect]) -> str:
     if len(ranks) == 1:
         return f"Rank {min(ranks)} is slow"
     if not grouped:
-        return f"{len(ranks)} slow ranks: {formatted_ranks(single)}"
+        return f"{len(ranks)} ranks are slow: {formatted_ranks(single)}"
     of = [f"all of {' or '.join(suspect.names)} ({formatted_ranks(suspect.ranks)})" for suspect in grouped]
     still = f", {ranks_called(slower)} slower still" if slower else ""
-    return f"{len(ranks)} slow ranks, {' and '.join([*of, *([ranks_called(single)] if single else [])])}{still}"
+    return f"{len(ranks)} ranks are slow: {' and '.join([*of, *([ranks_called(single)] if single else [])])}{still}"
 
 
 def _peers(facts: JobFacts, rank: int) -> list[int]:

@@ -37,9 +37,9 @@ def check(facts: JobFacts) -> Finding:
         title="Ranks arrive at collectives at different times",
         cost_ns=cost,
         **gain_of(0, cost if gain is None else gain),
-        detail=f"a rank waits {duration(cost)} a step; "
-        + (f"the waits of all ranks come from {shares}" if shares else "the waits of all ranks come from many"),
-        action="give every rank equal work: the same batch shapes, data loading and logging on all of them",
+        detail=f"A rank waits {duration(cost)} a step; "
+        + (f"of all waits, these ranks cause {shares}" if shares else "many ranks cause the waits"),
+        action="Give every rank the same batch shapes, data loading and logging.",
         place=f"rank {most.index[0]}" if shares else "",
         table="waits",
         rows=costliest(facts.job.rows, "wait_ns").drop(columns="moving_ns"),

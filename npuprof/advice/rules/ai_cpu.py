@@ -9,6 +9,7 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import most_time
 from npuprof.analysis.device_words import NPU
+from npuprof.words.quantities import counted
 
 NAME = "ai_cpu"
 _THRESHOLD = 0.005  # of the step
@@ -28,11 +29,11 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Operators run on the AI CPU",
+        title=f"{counted(rows['op_type'].nunique(), 'kind')} of kernels run on the slow AI CPU",
         cost_ns=cost,
         **facts.gain(cost, saved_ns=(rows["duration_ns"] - _OF_CORES_NS).clip(lower=0)),
-        detail=most_time(rows, facts.steps),
-        action="another dtype (float64 and int64 often have no AI core kernel), or another operator",
+        detail=f"On the AI CPU: {most_time(rows, facts.steps)}",
+        action="Use another dtype: `float64` and `int64` often lack an AI core kernel.",
         table="kernels",
         rows=rows,
     )

@@ -42,7 +42,9 @@ def check(facts: Facts) -> Finding:
     usual = _alone(moves)
     slow = slow.join(usual, on=["transport", "size_class"], how="inner")
     if len(slow) < _LEAST:
-        return Finding(NAME, "cannot tell", collect="record more steps: no transfer of such a size ran without kernels")
+        return Finding(
+            NAME, "cannot tell", collect="record more steps: every transfer of such a size ran beside kernels"
+        )
     ratio = float((slow["rate"] / slow["usual"]).median())
     excess = np.maximum(slow["duration_ns"] - slow["size_bytes"] / slow["usual"], 0)
     counts = facts.starts_in_steps("communication_tasks")[slow.index.to_numpy(np.int64)]
@@ -56,13 +58,13 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Kernels and collectives compete for the memory",
+        title="Kernels slow collectives down: both need the memory",
         cost_ns=cost,
         gain_hi_ns=cost,
-        detail=f"{counted(len(slow), 'transfer')} beside kernels that memory bounds reach {100 * ratio:.0f} % of the "
-        f"rate that others of their size have alone, {duration(more)} a step more; beside them: "
+        detail=f"Beside memory-bound kernels, {counted(len(slow), 'transfer')} reach {100 * ratio:.0f} % of the rate "
+        f"of lone transfers of that size and take {duration(more)} a step longer; these kernels run then: "
         f"{most_time(kernels[near], facts.steps)}",
-        action="launch the collective beside matrix products rather than beside these kernels, or fuse them",
+        action="Launch the collective beside matrix products, or fuse these kernels.",
         table="communication_tasks",
         rows=tasks.loc[slow.index],
         parts=("moving",),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
-from npuprof.advice.wording import most_time
+from npuprof.advice.wording import code, most_time
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.kernel_flops import is_of_cube
 
@@ -46,16 +47,24 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Matrix products use little of the cube",
+        title=f"{_subject(rows)} at {mean:.0f} % of the peak",
         cost_ns=facts.kernels_per_step(duration[slow]),
         **facts.gain(gained, saved_ns=rows["lost_ns"]),
-        detail=f"{most_time(rows, facts.steps, ('op_type', 'input_shapes'))} at {mean:.0f} % of the peak, "
-        f"which others in this run reach to {100 * best:.0f} %",
-        action="M, N and K as multiples of 256 (16 at least), 16-bit operands, weights in FRACTAL_NZ, and a chunked "
-        "product where one dimension is huge",
+        detail=f"Below half of the run's best, {100 * best:.0f} % of the peak: "
+        f"{most_time(rows, facts.steps, ('op_type', 'input_shapes'))}",
+        action="Make sizes multiples of 256, use 16-bit operands, and chunk huge dimensions.",
         table="kernels",
         rows=rows,
     )
+
+
+def _subject(rows: pd.DataFrame) -> str:
+    """Return what runs below the peak, as a title begins with it: the only kind of product, or their number."""
+    kinds = rows.drop_duplicates(["op_type", "input_shapes"])
+    if len(kinds) > 1:
+        return f"{len(kinds):,} kinds of matrix products run"
+    kind, shapes = (str(kinds[name].iloc[0]).strip('"') for name in ("op_type", "input_shapes"))
+    return f"One matrix product, {code(f'{kind} {shapes}')}, runs"
 
 
 RULE = Rule(NAME, "matrix products far below the run's best", check, frozenset({NPU}))

@@ -60,12 +60,12 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Some experts get more tokens than others",
+        title=f"The busiest expert gets {float(ratio.max()):.1f} times the mean of tokens",
         cost_ns=cost,
         gain_hi_ns=cost,
-        detail=f"member {of_group.idxmax()} of the group gets {float(ratio.max()):.1f} times the mean of the bytes of "
-        f"all-to-all operations, which take {duration(spent)} a step while no kernel runs",
-        action="a stronger balancing loss, a capacity for each expert, or copies of the busiest experts",
+        detail=f"Member {of_group.idxmax()} of the group gets {float(ratio.max()):.1f} times the mean of the bytes of "
+        f"all-to-all operations; while no kernel runs, they take {duration(spent)} a step",
+        action="Strengthen the balancing loss, cap each expert, or copy the busiest experts.",
         place=f"member {of_group.idxmax()}",
         table="communication",
         rows=rows,

@@ -9,7 +9,7 @@ from npuprof.analysis.device_words import GPU, NPU
 from npuprof.words.quantities import duration
 
 NAME = "exposed_communication"
-ACTION = "overlap it with computing: gradient buckets (DDP bucket_cap_mb), a separate stream, ZeRO stage"
+ACTION = "Overlap it with the backward pass: gradient buckets (`bucket_cap_mb`), a separate stream."
 _THRESHOLD = 0.05  # of the step
 
 
@@ -27,10 +27,10 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Communication is not hidden by kernels",
+        title="Data moves between ranks while nothing computes",
         cost_ns=cost,
         gain_hi_ns=cost,
-        detail=f"{duration(cost)} of a step moves data while no kernel runs: {kinds}",
+        detail=f"Data moves for {duration(cost)} of a step while no kernel runs: {kinds}",
         action=ACTION,
         table="communication",
         rows=rows,

@@ -11,7 +11,7 @@ from npuprof.words.quantities import duration
 
 NAME = "first_step"
 _SLOWER = 1.5
-_WARM_UP = ("a schedule with warmup=2 or more", "run two steps in a cell before this one")
+_WARM_UP = ("Use a schedule with `warmup=2` or more.", "Run two steps in a cell before this one.")
 
 
 def check(facts: Facts) -> Finding:
@@ -27,10 +27,11 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="The first step is slower than the rest",
+        title=f"The first step takes {times[first].max() / max(facts.usual_ns, 1):.1f} times as long as the others",
         cost_ns=excess,
-        detail=f"{duration(int(times[first].max()))} against {duration(facts.usual_ns)}; it is in no other figure",
-        action=f"{_WARM_UP[of_cell(facts.info)]}, so that compiling and first allocations are over",
+        detail=f"It takes {duration(int(times[first].max()))}, the others {duration(facts.usual_ns)}; no other figure "
+        "includes it",
+        action=_WARM_UP[of_cell(facts.info)],
     )
 
 

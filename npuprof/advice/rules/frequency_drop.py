@@ -46,12 +46,12 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="The AI cores did not run at their full clock",
+        title=f"The AI cores run at {100 * mean:.0f} % of their clock for a while",
         cost_ns=cost,
         **facts.gain(cost, saved_ns=rows["lost_ns"]),
-        detail=f"{share(int(slow.sum()), facts.kernels_ns)} of kernel time at {100 * mean:.0f} % of the run's best "
-        f"clock ({source}), {duration(cost)} a step longer",
-        action="look at temperature and power of the device (npu-smi info -t common -i DEVICE), and at its cooling",
+        detail=f"{share(int(slow.sum()), facts.kernels_ns)} of kernel time is at {100 * mean:.0f} % of the run's best "
+        f"clock ({source}) and takes {duration(cost)} a step longer",
+        action="Check temperature, power and cooling: `npu-smi info -t common -i DEVICE`.",
         table="kernels",
         rows=rows,
     )

@@ -10,7 +10,7 @@ from npuprof.advice.counterparts import COUNTERPARTS, IGNORED, LETTERS
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.outer_calls import host_rows, outer_calls
-from npuprof.advice.wording import most_lines
+from npuprof.advice.wording import code, joined_words, most_lines
 from npuprof.analysis.correlation import forward_operators, nearest
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.kernel_flops import is_of_cube
@@ -49,11 +49,13 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="fused operators exist for these",
+        title=f"One fused operator replaces {COUNTERPARTS[worth[0]].replaces}"
+        if len(worth) == 1
+        else f"Fused operators replace {joined_words([COUNTERPARTS[number].replaces for number in worth])}",
         cost_ns=facts.kernels_per_step(rows["duration_ns"].to_numpy(np.int64)),
         **facts.gain(cost, saved_ns=rows["saved_ns"], surely=pd.Series(False, rows.index)),
-        detail="; ".join(_described(facts, table, number) for number in worth),
-        action=", ".join(COUNTERPARTS[number].call for number in worth),
+        detail="; ".join([_described(facts, table, number) for number in worth]),
+        action=f"Call {joined_words([code(COUNTERPARTS[number].call) for number in worth])}.",
         table="kernels",
         rows=rows,
     )
@@ -67,7 +69,8 @@ def _described(facts: Facts, table: pd.DataFrame, kind: int) -> str:
     where = f" at {' and '.join(lines)}" if lines else ""
     saved = facts.kernels_per_step(of_kind["saved_ns"].to_numpy(np.int64))
     times = counted((of_kind["place"] // 2).nunique(), "time")
-    return f"{COUNTERPARTS[kind].replaces}{where} ({times}), at most {duration(saved)} a step less"
+    replaced = COUNTERPARTS[kind].replaces
+    return f"{replaced[:1].upper()}{replaced[1:]}{where} ({times}): at most {duration(saved)} a step less"
 
 
 def _occurrences(facts: Facts) -> tuple[Int64, Int64]:

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables as schema
+from npuprof.advice.causes import FUSED
 from npuprof.advice.counterparts import COUNTERPARTS
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
-from npuprof.advice.wording import most_lines
+from npuprof.advice.wording import code, most_lines
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.kernel_flops import is_of_cube, operand_bytes
@@ -32,8 +33,8 @@ _CORES = ("AI_VECTOR_CORE", "AIVECTOR", "AIV", "MIX_AIV", "AI_CORE", "AICORE")
 _ALIKE = ["op_type", "input_shapes", "input_dtypes"]
 _FUSED = (
     *((each.kernels, each.call) for each in COUNTERPARTS if each.kernels),
-    (("cos", "sin"), "cosines and sines once a step instead of in each layer"),
-    (("sqrt", "div"), "a fused optimizer (torch_npu.optim.NpuFusedAdamW)"),
+    (("tanh", "mul", "add"), "torch.nn.functional.gelu"),
+    (("sqrt", "div"), "torch_npu.optim.NpuFusedAdamW"),
 )
 
 
@@ -73,14 +74,18 @@ def check(facts: Facts) -> Finding:
         f"{', '.join(names)} ({'; '.join([f'{len(repeat.rows):,} times', *_lines(facts, repeat)])})"
         for names, repeat in zip(types, saving, strict=False)
     ]
+    fused = next(filter(None, map(_fused_name, types)), "")
     return Finding(
         NAME,
         "fires",
-        title="Sequences of small kernels come again and again",
+        cause=FUSED if fused else "",
+        title=f"One line of code is {len(types[0])} small kernels",
         cost_ns=facts.kernels_per_step(of_all * np.array([repeat.total_ns for repeat in saving])),
         gain_hi_ns=most,
-        detail=f"{'; '.join(texts)}: each as one kernel would take up to {duration(most)} a step less",
-        action=", ".join(dict.fromkeys(_fused_name(names) for names in types)),
+        detail=f"As one kernel each, these would take up to {duration(most)} a step less: {'; '.join(texts)}",
+        action=f"Use one operator: {code(fused)}."
+        if fused
+        else "Fuse them: graph mode, one library operator, or a kernel in Triton.",
         table="kernels",
         rows=kernels.iloc[np.sort(np.concatenate([repeat.rows.ravel() for repeat in saving]))],
     )
@@ -160,10 +165,10 @@ def _bytes_per_s(facts: Facts) -> float:
 
 
 def _fused_name(names: list[str]) -> str:
-    """Return a fused replacement for a sequence, if one is known."""
+    """Return a fused replacement for a sequence; empty if none is known."""
     text = " ".join(names).lower()
     known = (action for words, action in _FUSED if all(word in text for word in words))
-    return next(known, "one operator of torch_npu for the sequence, else a kernel in Triton or Ascend C")
+    return next(known, "")
 
 
 RULE = Rule(NAME, "sequences of vector kernels that one kernel could replace", check, frozenset({NPU}))

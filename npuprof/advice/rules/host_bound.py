@@ -1,59 +1,154 @@
-"""The device is idle because the host has not launched the next task."""
+"""The device is idle because the host has not launched the next task: a finding for each line and cause."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
-from npuprof import tables as schema
+from npuprof.advice.causes import BY_NAME, LAUNCHES, LOADER, LOCK, OTHER, WAIT
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
-from npuprof.advice.host_causes import LABELS, NAMED, actions_for, calls_text, described, idle_lines
-from npuprof.analysis.accounting import IDLE
+from npuprof.advice.gains import Gain
+from npuprof.advice.host_causes import HostTime, HostTimes
+from npuprof.advice.wording import code, lines_called
+from npuprof.analysis.accounting import IDLE, PARTS
 from npuprof.analysis.device_words import GPU, NPU
-from npuprof.analysis.idle_causes import PROFILER
+from npuprof.analysis.idle_causes import PROFILER, UNEXPLAINED
 from npuprof.analysis.what_if import HOST_CAUSES
-from npuprof.arrays import Int64
-from npuprof.words.quantities import counted, duration
+from npuprof.lines.frames import line_text
+from npuprof.words.quantities import counted, duration, share
 
 NAME = "host_bound"
 _THRESHOLD = 0.1  # of the step
-_BOUND = "an upper bound, since Python stacks were recorded"
+_OF_PROGRAM = tuple(cause for cause in HOST_CAUSES if cause != PROFILER)
+_WORTH = 0.01  # of the step: what is named on its own
+_UNNAMED = {LOADER: "The data loader", LAUNCHES: "The host"}
+_ENDINGS = ("s", "es", "ies"), ("", "", "y")
 
 
-def check(facts: Facts) -> Finding:
-    """Fire if the device is idle for more than a tenth of the step, and name the host's activities."""
+def check(facts: Facts) -> list[Finding]:
+    """Fire if the device is idle for more than a tenth of the step, for each line and cause that matters."""
     if not facts.host_known:
-        return Finding(NAME, "cannot tell", collect=needs(facts))
-    causes = facts.idle_causes
-    cost = sum(causes.values())
+        return [Finding(NAME, "cannot tell", collect=needs(facts))]
+    cost = sum(facts.idle_causes.values())
     if not starved(facts):
-        return Finding(NAME, "clean", cost_ns=cost)
+        return [Finding(NAME, "clean", cost_ns=cost)]
     if facts.captured:
-        return _graph_finding(facts, cost)
-    named = [cause for cause, time in causes.items() if time >= NAMED * facts.usual_ns]
-    parts = [described(cause, causes[cause], facts, IDLE) for cause in named]
-    times = {cause: causes[cause] for cause in named}
-    drained, where = after_waits(facts)
-    if drained >= NAMED * facts.usual_ns:
-        parts.append(f"{duration(drained)} of it since the host waited for the {facts.device}{where}")
-        times["sync_call"] = max(times.get("sync_call", 0), drained)
-    host = "operators" if len(facts.tables["operators"]) else "api"
-    overlap = facts.overlapping(host, facts.spans(IDLE, tuple(causes)))
-    unknown = [LABELS[cause] for cause in ("op_compile", "sync_call") if cause in facts.accounting.unmeasured]
-    parts += [f"{' and '.join(unknown)} not recorded (--level 1)"] if unknown and facts.device == NPU else []
-    details = [", ".join(parts), f"at {lines}" if (lines := idle_lines(facts)) else "", _BOUND if facts.stacks else ""]
+        return [_graph_finding(facts, cost)]
+    return host_findings(facts, NAME, IDLE, cost, facts.gain(cost, cause=_OF_PROGRAM))
+
+
+def host_findings(facts: Facts, rule: str, parts: Sequence[str], cost: int, gain: Gain) -> list[Finding]:
+    """Return the findings about idle time of some parts of a step, which divide its gain among them.
+
+    Parameters
+    ----------
+    facts
+        The run.
+    rule
+        The name of the rule.
+    parts
+        The parts of a step.
+    cost
+        Their time in a step, without what has no known cause.
+    gain
+        What a step gains without it.
+    """
+    times = HostTimes(facts, parts)
+    found = times.found()
+    least = _WORTH * facts.usual_ns
+    named = [each for each in found if each.time_ns + each.busy_ns >= least]
+    rest = sum(each.time_ns for each in found if each not in named)
+    if named:  # what the division by steps left
+        named[0] = replace(named[0], time_ns=named[0].time_ns + cost - sum(each.time_ns for each in found))
+    findings = [_finding(facts, rule, times, each, parts, cost, gain) for each in named]
+    if rest >= least or not findings:
+        others = HostTime(BY_NAME[OTHER], max(rest, 0) if findings else cost)
+        findings.append(_finding(facts, rule, times, others, parts, cost, gain))
+    return findings
+
+
+def _finding(
+    facts: Facts, rule: str, times: HostTimes, found: HostTime, parts: Sequence[str], cost: int, gain: Gain
+) -> Finding:
+    host = next((name for name in ("operators", "api") if len(facts.tables[name])), "")
+    rows = facts.tables[host or "operators"]
+    overlap = facts.overlapping(host, found.spans) if host else np.zeros(0, np.int64)
+    cause, cell = found.cause, times.cell
+    place = lines_called(found.lines, cell) or _UNNAMED.get(cause.name, "The host")
+    several = len(found.lines) > 1
+    words = dict(zip(("s", "es", "ies"), _ENDINGS[several], strict=True))
+    words |= {"place": place, "device": facts.device, "count": counted(found.launches, "small kernel")}
+    template = cause.title
+    if cause.name == LAUNCHES and not found.launches:
+        template = "{place} launch{es} small kernels one by one"
+    title = template.format(**words)
+    if rule != NAME:
+        title += " between steps"
+    if found.call:
+        title += f": {code(found.call)}"
+    call = code(found.call) if found.call else "it"
+    action = cause.action_for(facts.device, facts.info).replace("{call}", call)
+    if cause.name == OTHER and not found.lines:
+        action = f"Find out what the host does: {facts.what_tells(UNEXPLAINED)}."
+    waits = found.busy_ns > 0 and cause.name == WAIT
     return Finding(
-        NAME,
+        rule,
         "fires",
-        title=f"The host starves the {facts.device}",
-        cost_ns=cost,
-        **facts.gain(cost, cause=[cause for cause in HOST_CAUSES if cause != PROFILER]),
-        detail="; ".join(filter(None, details)),
-        action=actions_for(times, facts),
+        title=title,
+        cost_ns=found.time_ns + found.busy_ns,
+        **_part_of(facts, found, cost, gain),
+        detail=_detail(facts, times, found, parts),
+        action=action,
+        place=lines_called(found.lines, cell),
+        lines=found.lines,
+        cause=cause.name,
         table=host,
-        rows=facts.tables[host].assign(idle_ns=overlap)[overlap > 0],
-        parts=IDLE,
+        rows=rows.assign(idle_ns=overlap)[overlap > 0] if host else rows.iloc[:0],
+        parts=tuple(PARTS) if waits else tuple(parts),
     )
+
+
+def _part_of(facts: Facts, found: HostTime, cost: int, gain: Gain) -> Gain:
+    """Return the part of a gain that idle time of one cause has, and what a step gains without its waits."""
+    limits = [gain[name] * found.time_ns // max(cost, 1) for name in ("gain_lo_ns", "gain_hi_ns")]
+    by_step = [each * found.time_ns // max(cost, 1) for each in gain["gains_ns"]]
+    confidence = gain["confidence"]
+    if found.busy_ns:
+        of_waits = facts.gain(found.busy_ns, cause=["sync_call"])
+        limits = [limits[0] + of_waits["gain_lo_ns"], limits[1] + of_waits["gain_hi_ns"]]
+        if of_waits["confidence"] != "measured":
+            confidence, by_step = "bounded", []
+        else:
+            by_step = [sum(pair) for pair in zip(by_step, of_waits["gains_ns"], strict=False)]
+    return Gain(
+        gain_lo_ns=limits[0],
+        gain_hi_ns=limits[1],
+        confidence=confidence,
+        saves=gain["saves"],
+        gains_ns=tuple(by_step) if confidence == "measured" else (),
+    )
+
+
+def _detail(facts: Facts, times: HostTimes, found: HostTime, parts: Sequence[str]) -> str:
+    """Return the time, the deepest line, what other threads do, and what was not recorded."""
+    said = [f"the {facts.device} has no work for {duration(found.time_ns)} of a step"] if found.time_ns else []
+    if found.busy_ns:
+        said.append(f"the host waits for it for {duration(found.busy_ns)}")
+    text = " and ".join(said)
+    if found.deepest is not None and found.deepest not in found.lines:
+        whole = share(round(1000 * found.share), 1000)
+        text += f", {whole} of it in {line_text(*found.deepest)}"
+    details = [text[:1].upper() + text[1:]]
+    if found.cause.name == LOCK and (other := times.elsewhere(found)) is not None:
+        details.append(f"meanwhile another thread runs {line_text(*other)}")
+    if not found.lines:
+        causes = {name: time for name, time in facts.causes_of(parts).items() if time >= _WORTH * facts.usual_ns}
+        named = ", ".join(f"{duration(time)} {name.replace('_', ' ')}" for name, time in causes.items())
+        details.append(f"in all {named}") if named else None
+    return "; ".join(details)
 
 
 def needs(facts: Facts) -> str:
@@ -75,45 +170,16 @@ def _graph_finding(facts: Facts, cost: int) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title=f"The {facts.device} is idle, and the profile does not say why",
+        title=f"The {facts.device} is idle, and captured graphs hide why",
         cost_ns=cost,
         gain_hi_ns=cost,
-        detail=f"{int(without.sum()):,} of {counted(len(without), 'kernel')} have no call of their own, since "
-        "captured graphs launched them: what the host did meanwhile need not be the cause",
-        action="profile a run without capturing to see the host's part; larger graphs, or more work in each",
+        detail=f"Captured graphs launched {int(without.sum()):,} of {counted(len(without), 'kernel')}, so the host's "
+        "work at that time need not be the cause",
+        action="Profile a run without capturing, or capture larger graphs.",
         table="kernels",
         rows=facts.tables["kernels"][without],
         parts=IDLE,
     )
-
-
-def after_waits(facts: Facts) -> tuple[int, str]:
-    """Return the idle time of the usual step from the end of waits for the device to its next task, and these calls.
-
-    The host had nothing queued behind the wait; if there is no task between several waits, the first one counts.
-    """
-    api = facts.tables["api"]
-    rows = np.flatnonzero(schema.matching(api["name"], lambda name: "Synchronize" in name))
-    ends = (api["start_ns"] + api["duration_ns"]).to_numpy(np.int64)[rows]
-    order = np.argsort(ends, kind="stable")
-    rows, ends, (starts, stops) = rows[order], ends[order], facts.spans(IDLE, tuple(facts.idle_causes))
-    if not len(rows) or not len(starts) or not facts.joined:
-        return 0, ""
-    number = np.searchsorted(starts, ends, side="right") - 1
-    first = (number >= 0) & (ends < stops[number]) & (np.diff(number, prepend=-1) != 0)
-    idle = (stops[number] - ends)[first]
-    return _usual(facts, ends[first], idle), calls_text(facts, "api", rows[first], idle)
-
-
-def _usual(facts: Facts, at_ns: Int64, times_ns: Int64) -> int:
-    """Return the mean over the usual steps of times, each of the step in which the device is idle at a moment."""
-    rows, steps = facts.accounting.intervals, facts.accounting.steps
-    rows = rows[schema.matching(rows["part"], lambda name: name in IDLE) & rows["start_ns"].notna()]
-    rows = rows.sort_values("start_ns", kind="stable")
-    place = np.searchsorted(rows["start_ns"].to_numpy(np.int64), at_ns, side="right") - 1
-    sums = np.zeros(len(steps), np.int64)
-    np.add.at(sums, rows["row"].to_numpy()[place], times_ns)
-    return int(sums[facts.basis.usual_rows].sum()) // max(1, len(facts.basis.usual_rows))
 
 
 RULE = Rule(NAME, "idle time of the device while the host works on something else", check, frozenset({GPU, NPU}))

@@ -34,11 +34,11 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Kernels that only change dtype or layout",
+        title=f"{share(int(rows['duration_ns'].sum()), whole)} of kernel time only changes dtype or layout",
         cost_ns=cost,
         **facts.gain(cost, saved_ns=rows["duration_ns"], surely=_undone(kernels)[rows.index]),
-        detail=f"{share(int(rows['duration_ns'].sum()), whole)} of kernel time: {most_time(rows, facts.steps)}",
-        action="one dtype through the loss, torch.npu.config.allow_internal_format=False, contiguous tensors",
+        detail=f"Casts, transposes and copies of layout: {most_time(rows, facts.steps)}",
+        action="Keep one dtype, contiguous tensors, and `torch.npu.config.allow_internal_format=False`.",
         table="kernels",
         rows=rows,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from npuprof.advice.actions import FEWER_SIZES, action_for
+from npuprof.advice.actions import less_fragments
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.device_words import GPU, NPU
@@ -44,17 +44,15 @@ def check(facts: Facts) -> Finding:
     table = "allocations" if len(facts.tables["allocations"]) else "memory"
     owners = memory_peak(facts.tables)[:_MOST] if table == "allocations" else pd.DataFrame()
     parts += [f"most by {_owners(owners)}"] if len(owners) else []
-    fix = (
-        (action_for("fragmented_memory", facts) or FEWER_SIZES)
-        if fragmented
-        else "recompute activations, or offload them"
-    )
+    fix = less_fragments(facts) if fragmented else "Recompute activations, or offload them"
     return Finding(
         NAME,
         "fires",
-        title="Device memory is nearly full" if full else "Device memory is fragmented",
+        title=f"Device memory is nearly full: {size(used)} in use"
+        if full
+        else f"Device memory is fragmented: {size(pieces)} free in pieces",
         detail="; ".join(parts),
-        action=f"{fix}; run.memory_peak() has every owner",
+        action=f"{fix}; `run.memory_peak()` has every owner.",
         table="memory",
         rows=memory[(memory["reserved_bytes"] == memory["reserved_bytes"].max()).fillna(value=False).to_numpy(bool)],
     )

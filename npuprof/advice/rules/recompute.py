@@ -39,12 +39,12 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="The forward pass is computed again in the backward pass",
+        title="The backward pass computes parts of the forward pass again",
         cost_ns=cost,
         **facts.gain(cost, saved_ns=rows["duration_ns"]),
-        detail=f"{counted(int(again.sum()), 'operator')} run again, {of_all} of kernel time: "
+        detail=f"{counted(int(again.sum()), 'operator')} run again and take {of_all} of kernel time: "
         f"{most_time(rows, facts.steps)}",
-        action="checkpoint fewer layers, or only their cheap operators, as far as the memory allows",
+        action="Checkpoint fewer layers, or only cheap operators, if the memory allows.",
         table="kernels",
         rows=rows,
     )

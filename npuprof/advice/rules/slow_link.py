@@ -14,7 +14,7 @@ from npuprof.words.quantities import counted, duration
 
 NAME = "slow_link"
 _LEAST_TASKS = 5
-ACTION = "look for errors of its ports (hccn_tool -i DEVICE -stat -g), and at where the ranks are placed"
+ACTION = "Check its ports (`hccn_tool -i DEVICE -stat -g`) and where the ranks are placed."
 
 
 def check(facts: Facts) -> Finding:
@@ -46,8 +46,8 @@ def check(facts: Facts) -> Finding:
         cost_ns=cost,
         gain_hi_ns=cost,
         detail=f"{counted(len(of_link), 'transfer')} over {transport or 'it'} at {usual * worst:.1f} GB/s, {worst:.0%} "
-        f"of the {usual:.1f} GB/s that other links have for these sizes; {duration(more)} a step more"
-        f"{', and ' + counted(len(slow) - 1, 'more slow link') if len(slow) > 1 else ''}",
+        f"of the {usual:.1f} GB/s of other links for these sizes: {duration(more)} a step more"
+        f"{'; ' + counted(len(slow) - 1, 'more slow link') if len(slow) > 1 else ''}",
         action=ACTION,
         place=place,
         table="communication_tasks",

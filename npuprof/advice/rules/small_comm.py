@@ -43,12 +43,12 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Many small collectives",
+        title=f"{len(rows) / steps:,.0f} collectives a step are too small for their links",
         cost_ns=cost,
         gain_hi_ns=cost,
-        detail=f"{len(rows) / steps:,.0f} a step ({kinds}) are too small for the rate of a link: data moves for "
-        f"{duration(int(moving[is_selected].sum()) // steps)} a step, {duration(cost)} more than at full rate",
-        action="fewer, larger collectives: a larger bucket_cap_mb, coalesced or flattened tensors",
+        detail=f"They ({kinds}) move data for {duration(int(moving[is_selected].sum()) // steps)} a step, "
+        f"{duration(cost)} more than at the full rate of a link",
+        action="Send fewer, larger messages: a larger `bucket_cap_mb`, coalesced tensors.",
         table="communication",
         rows=rows,
         parts=("moving",),

@@ -38,12 +38,11 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Many kernels are shorter than their launch",
+        title=f"{share(count, len(kernels))} of kernels are shorter than their launch",
         cost_ns=dispatch,
         **facts.gain(dispatch, cause=_DISPATCH),
-        detail=f"{count:,} of {len(kernels):,} kernels ({share(count, len(kernels))}) take less than "
-        f"{duration(_SHORT_NS)} each{where}; dispatching operators leaves the {facts.device} idle {duration(dispatch)} "
-        "a step",
+        detail=f"{count:,} of {len(kernels):,} kernels take less than {duration(_SHORT_NS)} each{where}; while the "
+        f"host dispatches operators, the {facts.device} is idle for {duration(dispatch)} a step",
         action=action_for(NAME, facts),
         place=lines[0] if lines else "",
         table="kernels",

@@ -38,18 +38,16 @@ def check(facts: Facts) -> Finding:
     cost = min(computed + waited, facts.usual_ns)
     if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
-    of_collectives = (
-        f", and {counted(int(collectives.sum()), 'collective')} that no kernel hides for {duration(waited)}"
-    )
+    of_collectives = f"; {counted(int(collectives.sum()), 'collective')} take {duration(waited)} while no kernel runs"
     return Finding(
         NAME,
         "fires",
-        title="Batch norms are synchronised over the ranks",
+        title="Batch norms synchronise over all ranks",
         cost_ns=cost,
         gain_hi_ns=cost,
-        detail=f"{counted(len(rows), 'kernel')} of SyncBatchNorm take {duration(computed)} a step"
+        detail=f"{counted(len(rows), 'kernel')} of `SyncBatchNorm` take {duration(computed)} a step"
         + of_collectives * bool(waited),
-        action="BatchNorm where the batch of a rank is large enough, else GroupNorm; both need no other rank",
+        action="Use `BatchNorm` with large batches per rank, else `GroupNorm`.",
         table="kernels",
         rows=rows,
     )

@@ -51,12 +51,12 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Message sizes are no multiple of 512 bytes",
+        title="Messages move slowly: their sizes are no multiple of 512 bytes",
         cost_ns=cost,
         gain_hi_ns=excess,
-        detail=f"{counted(len(rows), 'message')} ({kinds}) such as of {int(rows['size_bytes'].max()):,} bytes move for "
-        f"{duration(cost)} a step while no kernel runs",
-        action="pad flat buffers to multiples of 512 bytes for each rank: 256 elements of 16 bits, 128 of 32",
+        detail=f"{counted(len(rows), 'message')} ({kinds}), the largest of {int(rows['size_bytes'].max()):,} bytes, "
+        f"move for {duration(cost)} a step while no kernel runs",
+        action="Pad flat buffers to multiples of 512 bytes for each rank.",
         table="communication_tasks",
         rows=tasks.loc[rows.index],
         parts=("moving",),

@@ -58,11 +58,11 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="The optimizer updates one tensor after the other",
+        title=f"The optimizer updates tensor after tensor: {counted(len(rows) // facts.steps, 'kernel')} a step",
         cost_ns=cost,
         gain_hi_ns=cost,
-        detail=f"{counted(len(rows) // facts.steps, 'kernel')} a step, {most_time(rows, facts.steps)}"
-        + f"; the {facts.device} is idle {duration(idle)} meanwhile" * bool(idle),
+        detail=f"Most time: {most_time(rows, facts.steps)}"
+        + f"; the {facts.device} is idle for {duration(idle)} meanwhile" * bool(idle),
         action=action_for("optimizer", facts),
         table="kernels",
         rows=rows,

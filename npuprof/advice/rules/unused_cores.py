@@ -34,13 +34,12 @@ def check(facts: Facts) -> Finding:
     return Finding(
         NAME,
         "fires",
-        title="Kernels leave cores unused",
+        title=f"{of_all} of kernel time leaves cores unused",
         cost_ns=cost,
         **facts.gain(cost, saved_ns=rows["lost_ns"]),
-        detail=f"{of_all} of kernel time on fewer cores than there are: "
-        f"{most_time(rows, facts.steps)}; {limits.cube_cores} cube and {limits.vector_cores} vector cores; "
-        f"kernels that memory limits gain less than {duration(cost)}",
-        action="larger batches or fewer, larger operators; tune tiling and block numbers (AOE); split long reductions",
+        detail=f"Of {limits.cube_cores} cube and {limits.vector_cores} vector cores, these kernels use fewer: "
+        f"{most_time(rows, facts.steps)}; memory-bound ones gain less than {duration(cost)}",
+        action="Use larger batches or fewer, larger operators; tune block numbers with AOE.",
         table="kernels",
         rows=rows,
     )

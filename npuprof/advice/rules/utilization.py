@@ -31,7 +31,7 @@ def check(facts: Facts) -> Finding:
     peak_ns = compute_ns(facts.efficiency, facts.limits)
     counted = of_cube & ~np.isnan(peak_ns)
     if not of_cube.any():
-        return Finding(NAME, "clean", detail="no kernel is a matrix product, a convolution or attention")
+        return Finding(NAME, "clean", detail="No kernel is a matrix product, a convolution or attention")
     if not counted.any():
         return Finding(NAME, "cannot tell", collect=facts.needs("--shapes", level="shapes of kernels"))
     least_ns = facts.sum_per_step(peak_ns[counted])
@@ -40,25 +40,27 @@ def check(facts: Facts) -> Finding:
     operations = facts.sum_per_step(facts.efficiency["flops"].to_numpy(np.float64)[counted])
     rate = f"{operations / max(facts.step_ns, 1) / 1_000:.1f} T operations a second"
     parts = [
-        f"MFU {100 * used:.1f} %: {rate} over the whole step, beside the peak of {facts.limits.name} for its products",
-        "vector operators are not counted, and half of attention, as with a causal mask",
+        f"MFU {100 * used:.1f} %: {rate} over the whole step, against the peak of {_named(facts.limits.name)}",
+        "vector operators do not count; attention counts half, as with a causal mask",
     ]
     if missing:
-        parts.append(
-            f"{share(missing, int(duration_ns[of_cube].sum()))} of the time of products has no known operations"
-        )
+        parts.append(f"{share(missing, int(duration_ns[of_cube].sum()))} of the products' time has no known operations")
     rows = kernels[counted]
     if used >= _LOW:
         return Finding(NAME, "clean", detail="; ".join(parts))
     return Finding(
         NAME,
         "fires",
-        title="The step uses little of the chip",
+        title=f"The step uses {100 * used:.1f} % of the chip's peak (MFU)",
         detail="; ".join(parts),
-        action="larger batches, and what the other findings say of idle time, communication and products",
+        action="Fix the other findings first, then try larger batches.",
         table="kernels",
         rows=rows,
     )
+
+
+def _named(chip: str) -> str:
+    return f"a chip {chip}" if chip.startswith("like ") else chip
 
 
 RULE = Rule(NAME, "the operations of the step beside what the chip can do", check, frozenset({NPU}))
