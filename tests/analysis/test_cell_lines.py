@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import npuprof
@@ -19,6 +19,7 @@ from npuprof.tables.info import Info
 from tests import factories
 from tests.analysis.test_code_lines import cell, kernel, sampled, statements
 from tests.analysis.test_launches import call, link, table
+from tests.budget import examples
 
 _HELPERS = """
 import time
@@ -73,6 +74,7 @@ def test_kernels_of_other_threads_belong_to_the_statement() -> None:
     assert by_line(facts(run).cell_lines.lines(), "device_ns") == {3: 50, 5: 80}
 
 
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_costs_add_up_to_the_steps(data: st.DataObject) -> None:
     moments = st.integers(0, 900)

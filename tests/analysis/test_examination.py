@@ -294,9 +294,8 @@ def test_profiler_itself_is_a_cause_of_its_own(tmp_path: Path) -> None:
     assert run.marks["domain"].value_counts().to_dict() == {"profiler": 5, "runtime": 5}
     idle = run.breakdown().groupby("cause", observed=True)["duration_ns"].sum()
     assert idle["profiler"] == 5 * 890_000
-    found = run.advice()["host_bound"]
-    assert found.state == "fires"
-    assert 50_000 < found.gain_hi_ns < 80_000
+    found = [finding for finding in run.advice() if finding.rule == "host_bound"]
+    assert 50_000 < sum(finding.gain_hi_ns for finding in found) < 80_000
 
 
 def test_device_is_empty_after_a_wait_before_any_launch(tmp_path: Path) -> None:
