@@ -150,10 +150,10 @@ class Advice(LongText):
         return len(self.fired)
 
     def share(self, finding: Finding) -> str:
-        """Return the share of a usual step that a finding may gain, as text; empty without a gain."""
-        if not finding.gain_hi_ns or not self.usual_ns:
+        """Return the share of the step that a finding may gain, as text; empty without a gain."""
+        if not finding.gain_hi_ns or not self.step_ns:
             return ""
-        percent = 100 * finding.gain_hi_ns / self.usual_ns
+        percent = 100 * finding.gain_hi_ns / self.step_ns
         return f"{percent:.0f} %" if percent >= 1 else "< 1 %"
 
     def __getitem__(self, rule: str | int) -> Finding:

@@ -33,7 +33,7 @@ LANE_PX, BAR_PX, STEPS_PX = 18, 10, 26
 _NARROW_PX = 560  # of a strip in a narrow window: a label must fit there
 _CHARACTER_PX = 6.6  # of 11 px text, at most on average
 _LEAST = 0.0006  # of a lane: shorter pieces of one look are joined
-_MOST_BARS = 60
+_MOST_BARS = 30
 _STEP_PX = 5
 
 

@@ -117,7 +117,8 @@ def _part_of(facts: Facts, found: HostTime, cost: int, gain: Gain) -> Gain:
     by_step = [each * found.time_ns // max(cost, 1) for each in gain["gains_ns"]]
     confidence = gain["confidence"]
     if found.busy_ns:
-        of_waits = facts.gain(found.busy_ns, cause=["sync_call"])
+        # Without a wait the host runs ahead, which shortens a step by no more than the device is idle in it.
+        of_waits = facts.gain(min(found.busy_ns, max(cost - found.time_ns, 0)), cause=["sync_call"])
         limits = [limits[0] + of_waits["gain_lo_ns"], limits[1] + of_waits["gain_hi_ns"]]
         if of_waits["confidence"] != "measured":
             confidence, by_step = "bounded", []
