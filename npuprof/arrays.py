@@ -50,6 +50,13 @@ def first_rows(keys: Records, wanted: Records) -> Int64:
     return rows
 
 
+def distinct(values: Int64) -> Int64:
+    """Return the distinct values in order: of many, :func:`numpy.unique` takes several times as long."""
+    ordered = np.sort(values)
+    found: Int64 = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    return found
+
+
 def rows_by_key(keys: Records) -> dict[int, Int64]:
     """Return the rows of each key, in order."""
     order = np.argsort(keys, kind="stable")
@@ -65,11 +72,17 @@ def search_in_groups(
 
     `groups` and `values` are sorted by group, then value; the result is a position in them.
     """
-    labels, first = np.unique(groups, return_index=True)
-    first = np.append(first, len(groups))
+    first = np.append(np.flatnonzero(np.append(True, groups[1:] != groups[:-1])[: len(groups)]), len(groups))
+    labels = groups[first[:-1]]
     code = np.searchsorted(labels, at_groups)
     found = np.append(labels, -1)[code] == at_groups if len(labels) else np.zeros(len(at), np.bool_)
-    ranks = np.unique(np.concatenate([values, at]))  # so that no product can overflow
-    keys = np.searchsorted(labels, groups) * len(ranks) + np.searchsorted(ranks, values)
-    place = np.searchsorted(keys, code * len(ranks) + np.searchsorted(ranks, at), side=side)
-    return np.where(found, place, first[code])
+    if not found.any():
+        return first[code]
+    low = min(int(values.min()), int(at.min()))
+    width = max(int(values.max()), int(at.max())) - low + 1
+    if width * (len(labels) + 1) >= 1 << 63:
+        ranks = distinct(np.concatenate([values, at]))
+        values, at = np.searchsorted(ranks, values), np.searchsorted(ranks, at)
+        low, width = 0, len(ranks)
+    keys = np.repeat(np.arange(len(labels)), np.diff(first)) * width + (values - low)
+    return np.where(found, np.searchsorted(keys, code * width + (at - low), side=side), first[code])

@@ -63,12 +63,24 @@ class Facts:
         The metadata of the run.
     accounting
         The breakdown of its steps.
+
+    Parameters
+    ----------
+    replay
+        Returns the replay of the run, where it has been prepared elsewhere.
     """
 
-    def __init__(self, tables: Mapping[str, pd.DataFrame], info: Info, accounting: Accounting) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, pd.DataFrame],
+        info: Info,
+        accounting: Accounting,
+        replay: Callable[[], Replay] | None = None,
+    ) -> None:
         self.tables = tables
         self.info = info
         self.accounting = accounting
+        self._prepared = replay if replay is not None else lambda: replay_of(tables, info)
 
     @property
     def basis(self) -> Basis:
@@ -517,7 +529,7 @@ class Facts:
         """The replay of the run; None if other ranks determine how long it waits, or it is too large."""
         kernels, tasks, communication = (len(self.tables[name]) for name in ("kernels", "tasks", "communication"))
         with suppress(NpuprofError):
-            return None if kernels + tasks > _MOST_TASKS or communication else replay_of(self.tables, self.info)
+            return None if kernels + tasks > _MOST_TASKS or communication else self._prepared()
         return None
 
     @property

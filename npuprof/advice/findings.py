@@ -27,6 +27,7 @@ from npuprof.analysis.detected_steps import detected_steps
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.examination import incomplete
 from npuprof.analysis.host_times import HOST_LABELS
+from npuprof.analysis.replay import Replay
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.errors import NpuprofError
 from npuprof.tables.info import Info
@@ -422,6 +423,7 @@ def advise(
     html: Callable[[Advice], str] | None = None,
     *,
     aligned: Mapping[str, pd.DataFrame] | None = None,
+    replay: Callable[[], Replay] | None = None,
 ) -> Advice:
     """Run every rule on a run.
 
@@ -437,8 +439,10 @@ def advise(
         Writes the findings as HTML for a notebook.
     aligned
         The tables on the clock of the accounting; evidence has the recorded times.
+    replay
+        Returns the replay of the run, where it is prepared elsewhere.
     """
-    facts = Facts(tables if aligned is None else aligned, info, accounting)
+    facts = Facts(tables if aligned is None else aligned, info, accounting, replay)
     judging = [rule for rule in rules() if facts.device in rule.devices]
     found = [finding for rule in judging for finding in _check(rule, facts)] if facts.step_ns else []
     found = [_with_lines(finding, facts) for finding in found]

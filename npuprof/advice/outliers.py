@@ -17,7 +17,7 @@ from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
 from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
 from npuprof.analysis.intervals import Spans, pieces
 from npuprof.analysis.step_windows import of_counted_kind
-from npuprof.arrays import Int64
+from npuprof.arrays import Int64, rows_by_key
 from npuprof.lines.frames import cell_text, line_text
 from npuprof.words.quantities import duration
 
@@ -59,12 +59,19 @@ class Outlier:
 
 def outliers(facts: Facts) -> list[Outlier]:
     """Return the outliers of a run, in order of time."""
+    basis = facts.basis
+    rows_of = rows_by_key(basis.number)
     found = longest_rows(facts)
     places = extra_places(facts, np.array([row for _, row in found], np.int64))
-    return [
-        Outlier(position, number_of(facts, position), *costs_of(facts, position), place)
-        for (position, _), place in zip(found, places, strict=True)
-    ]
+    numbers = facts.accounting.steps["step"].to_numpy(object)[basis.rows]
+    outliers = []
+    for (position, _), place in zip(found, places, strict=True):
+        rows = rows_of[position]
+        number = numbers[rows[0]]
+        extra = basis.duration_ns[rows] - basis.usual_ns  # of each rank and device
+        step = position if pd.isna(number) else int(number)
+        outliers.append(Outlier(position, step, int(extra.max()), int(extra.sum()), place))
+    return outliers
 
 
 def longest_rows(facts: Facts) -> list[tuple[int, int]]:
@@ -74,20 +81,6 @@ def longest_rows(facts: Facts) -> list[tuple[int, int]]:
     at = at[np.lexsort((-basis.duration_ns[at], basis.number[at]))]
     first = np.unique(basis.number[at], return_index=True)[1]
     return list(zip(basis.number[at[first]].tolist(), basis.rows[at[first]].tolist(), strict=True))
-
-
-def number_of(facts: Facts, position: int) -> int:
-    """Return the number of a step of the basis, or its position where it has none."""
-    basis = facts.basis
-    number = facts.accounting.steps["step"].iloc[int(basis.rows[np.flatnonzero(basis.number == position)[0]])]
-    return position if pd.isna(number) else int(number)
-
-
-def costs_of(facts: Facts, position: int) -> tuple[int, int]:
-    """Return how much longer an outlier takes than the usual step, and the sum of that over ranks and devices."""
-    basis = facts.basis
-    extra = basis.duration_ns[basis.number == position] - basis.usual_ns
-    return int(extra.max()), int(extra.sum())
 
 
 def findings(facts: Facts, found: Sequence[Outlier], table: str = "steps") -> list[Finding]:
@@ -197,12 +190,13 @@ def _causes(facts: Facts, rows: Int64) -> list[str]:
     for part, of_part in enumerate(parts):
         for cause, of_cause in enumerate(causes):
             names.setdefault(_word(of_part, of_cause), []).append((part, cause))
-    longest = []
-    for row in rows.tolist():
-        extra = facts.sums[row] - usual
-        by_name = {name: sum(float(extra[at]) for at in places) for name, places in names.items()}
-        longest.append(max(by_name, key=lambda name: by_name[name]))
-    return longest
+    extra = facts.sums[rows] - usual
+    by_name = np.zeros((len(rows), len(names)))
+    for column, places in enumerate(names.values()):
+        for part, cause in places:
+            by_name[:, column] += extra[:, part, cause]
+    longest = list(names)
+    return [longest[column] for column in np.argmax(by_name, axis=1).tolist()]
 
 
 def _word(part: str, cause: str) -> str:
@@ -245,12 +239,15 @@ def _lines(facts: Facts, rows: Int64) -> list[str]:
         windows, row = facts.accounting.windows(np.concatenate((usual, rows[here])))
         begins, stops, window = pieces((starts, ends), windows)
         lines = line[np.searchsorted(starts, begins, side="right") - 1]
-        times = pd.Series(stops - begins).groupby([row[window], lines]).sum()
-        of_usual = times[times.index.get_level_values(0).isin(usual)].groupby(level=1).sum() / max(1, len(usual))
-        for at in here.tolist():
-            if rows[at] not in times.index.get_level_values(0):
-                continue
-            extra = times.loc[rows[at]].sub(of_usual, fill_value=0)
-            if extra.max() >= _OF_EXTRA * (int(steps["duration_ns"].iloc[rows[at]]) - facts.usual_ns):
-                texts[at] = line_text(*facts.code_lines.place(int(extra.idxmax())))
+        times = pd.DataFrame({"row": row[window], "line": lines, "time": stops - begins})
+        times = times.groupby(["row", "line"], as_index=False)["time"].sum()
+        is_usual = times["row"].isin(usual)
+        of_usual = times[is_usual].groupby("line")["time"].sum() / max(1, len(usual))
+        extra = times[~is_usual].copy()
+        extra["time"] -= extra["line"].map(of_usual).fillna(0)
+        most = extra.loc[extra.groupby("row")["time"].idxmax()].set_index("row")
+        longer = steps["duration_ns"].to_numpy(np.int64)[rows[here]] - facts.usual_ns
+        for at, least in zip(here.tolist(), (_OF_EXTRA * longer).tolist(), strict=True):
+            if rows[at] in most.index and most.at[rows[at], "time"] >= least:
+                texts[at] = line_text(*facts.code_lines.place(int(most.at[rows[at], "line"])))
     return texts

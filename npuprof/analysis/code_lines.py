@@ -19,7 +19,7 @@ from npuprof.analysis.memory_peak import blocks_at_peak
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, has_user_frames
 from npuprof.analysis.sampled_gaps import NO_PIECES, Pieces, seen_in
-from npuprof.arrays import Bools, Int64, search_in_groups
+from npuprof.arrays import Bools, Int64, distinct, search_in_groups
 from npuprof.lines.frames import Frame, in_full, is_whole
 
 Thread: TypeAlias = int | Int64
@@ -216,7 +216,7 @@ class CodeLines:
     def _host(self) -> tuple[Int64, Int64, Int64]:
         """Return thread, line (-1 for none) and length of each piece of time in which a thread works."""
         threads, moments = self._all_edges
-        of_host = np.unique(self._thread)
+        of_host = distinct(self._thread)
         of_host = of_host if self.cell_thread is None else np.append(of_host, self.cell_thread)
         at = np.flatnonzero((threads[1:] == threads[:-1]) & np.isin(threads[:-1], of_host))
         threads, starts, ends = threads[at], moments[at], moments[at + 1]

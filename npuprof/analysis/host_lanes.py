@@ -12,8 +12,8 @@ import pandas as pd
 from npuprof import tables as schema
 from npuprof.analysis.correlation import LAYERS, whole_links
 from npuprof.analysis.device_lanes import COPY, DeviceLanes
-from npuprof.analysis.intervals import Spans, covering
-from npuprof.arrays import Bools, Int64, rows_by_key
+from npuprof.analysis.intervals import Spans
+from npuprof.arrays import Bools, Int64, distinct, rows_by_key
 
 KINDS = ("synchronise", "dequeue", "drain", "hand over", "join")
 """Kinds of waits: for tasks of the device, a queued call, an empty queue, or the calls of another thread."""
@@ -213,31 +213,45 @@ class HostLanes:
             return []
         source = self._queued["source_row"].to_numpy(np.int64)
         working = {*device.thread[device.thread >= 0].tolist(), *self._of("operators", "thread_id")[source].tolist()}
+        wanted = np.array(sorted(working - self._queues - {self.main}), np.int64)
+        thread, starts, ends = self._busy(wanted)
         edges = self._edges[self.main]
-        waits: list[list[Int64]] = []
-        for thread in sorted(working - self._queues - {self.main}):
-            starts, ends = covering(*self._spans_of(thread))
-            hole = np.searchsorted(edges, starts, side="right")
-            inside = (hole > 0) & (hole < len(edges))
-            inside &= ends <= np.append(edges, np.iinfo(np.int64).max)[hole]
-            free = np.append(np.iinfo(np.int64).min, ends[:-1])[: len(ends)][inside]
-            starts, ends, hole = starts[inside], ends[inside], hole[inside]
-            first = np.append(True, hole[1:] != hole[:-1])[: len(hole)]
-            last = np.append(hole[1:] != hole[:-1], True)[: len(hole)]
-            empty = np.full(int(first.sum()), -1, np.int64)
-            on, main = empty * 0 + thread, empty * 0 + self.main
-            until, silent = edges[hole[first]], edges[hole[first] - 1]
-            waits.append([on, free[first], starts[first], empty * 0 + HAND_OVER, empty, empty, empty, main, silent])
-            waits.append([main, silent, until, empty * 0 + JOIN, empty, empty, empty, on, ends[last]])
-        return waits
+        hole = np.searchsorted(edges, starts, side="right")
+        inside = (hole > 0) & (hole < len(edges))
+        inside &= ends <= np.append(edges, np.iinfo(np.int64).max)[hole]
+        is_first = np.append(True, thread[1:] != thread[:-1])[: len(thread)]
+        free = np.where(is_first, np.iinfo(np.int64).min, np.append(0, ends[:-1])[: len(ends)])
+        thread, starts, ends, hole, free = (column[inside] for column in (thread, starts, ends, hole, free))
+        changes = (hole[1:] != hole[:-1]) | (thread[1:] != thread[:-1])
+        first, last = np.append(True, changes)[: len(hole)], np.append(changes, True)[: len(hole)]
+        on, until, silent = thread[first], edges[hole[first]], edges[hole[first] - 1]
+        empty = np.full(len(on), -1, np.int64)
+        main = empty * 0 + self.main
+        return [
+            [on, free[first], starts[first], empty * 0 + HAND_OVER, empty, empty, empty, main, silent],
+            [main, silent, until, empty * 0 + JOIN, empty, empty, empty, on, ends[last]],
+        ]
 
-    def _spans_of(self, thread: int) -> Spans:
-        rows = self._rows_of(thread, _TABLES)
-        starts, durations = (
-            np.concatenate([self._of(name, column)[chosen] for name, chosen in rows])
-            for column in ("start_ns", "duration_ns")
-        )
-        return starts, durations
+    def _busy(self, threads: Int64) -> tuple[Int64, Int64, Int64]:
+        """Return when threads run operators or calls: thread, start and end, by thread in order, disjoint."""
+        columns = [
+            np.concatenate([values(name) for name in _TABLES])
+            for values in (
+                lambda name: self._of(name, "thread_id"),
+                lambda name: self._of(name, "start_ns"),
+                self._ends,
+            )
+        ]
+        chosen = np.isin(columns[0], threads) & (columns[2] > columns[1])
+        thread, starts, ends = (column[chosen] for column in columns)
+        order = np.lexsort((starts, thread))
+        thread, starts, ends = thread[order], starts[order], ends[order]
+        ranks = distinct(ends)
+        codes = np.searchsorted(threads, thread) * len(ranks) + np.searchsorted(ranks, ends)
+        reach = ranks[np.maximum.accumulate(codes) % max(len(ranks), 1)]
+        is_new = (thread[1:] != thread[:-1]) | (starts[1:] > reach[:-1])
+        first, last = np.append(True, is_new)[: len(thread)], np.append(is_new, True)[: len(thread)]
+        return thread[first], starts[first], reach[last]
 
     def points(self, device: DeviceLanes) -> tuple[Int64, Int64, Int64, Int64]:
         """Return thread, time, table (0 operators, 1 api) and row of each launch and enqueue, in order."""

@@ -15,7 +15,7 @@ from npuprof.analysis.idle_causes import idle_causes
 from npuprof.analysis.intervals import Spans, union, within
 from npuprof.analysis.prediction import TOLERANCE
 from npuprof.analysis.step_windows import StepWindows
-from npuprof.arrays import Bools, Int64, search_in_groups
+from npuprof.arrays import Bools, Int64, distinct, search_in_groups
 from npuprof.errors import NpuprofError
 from npuprof.words.quantities import counted, duration
 
@@ -180,7 +180,7 @@ class Replay:
         device, count = self.device, len(self.device)
         last = np.append(device.lane[1:] != device.lane[:-1], True)[:count]
         first = np.append(True, last[:-1])[:count]
-        ranks = np.unique(device.ends)
+        ranks = distinct(device.ends)
         reach = np.maximum.accumulate(device.lane * len(ranks) + np.searchsorted(ranks, device.ends))
         ended = ranks[reach % len(ranks)]
         is_cut = np.zeros(count, np.bool_)
@@ -399,9 +399,8 @@ class _Activities:
     @classmethod
     def build(cls, tables: Mapping[str, pd.DataFrame], threads: Int64, start_ns: int, end_ns: int) -> _Activities:
         frames = {name: frame for name, frame in tables.items() if "thread_id" in frame}
-        every = np.unique(
-            np.concatenate([threads, *(frame["thread_id"].to_numpy(np.int64) for frame in frames.values())])
-        )
+        of_frames = (frame["thread_id"].to_numpy(np.int64) for frame in frames.values())
+        every = distinct(np.concatenate([threads, *of_frames]))
         empty = cls(every, start_ns, end_ns - start_ns + 1, {})
         moved = {}
         for name, frame in frames.items():

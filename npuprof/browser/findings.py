@@ -103,11 +103,9 @@ def _late(timeline: Timeline, numbers: list[int]) -> list[list[int]]:
     first = timeline.slices.first["kernels"]
     after = first + len(timeline.tables["kernels"])
     late = []
-    for number in numbers:
-        kernels = [arrow.effect for arrow in timeline.relations.of(number).arrows if first <= arrow.effect < after]
-        if first <= number < after or not kernels:
+    for number, kernel in zip(numbers, timeline.relations.first_kernels(numbers), strict=True):
+        if first <= number < after or kernel is None:
             continue
-        kernel = min(kernels, key=lambda each: timeline.slices.span(each)[0])
         lane, begin, _ = _place(timeline, kernel)
         before = timeline.before(kernel)
         idle_since = begin if before is None else min(timeline.slices.span(before)[1] - timeline.origin, begin)

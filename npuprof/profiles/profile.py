@@ -201,7 +201,15 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         if problem := left_out("findings and lines of the code are", needed_bytes):
             facts = Facts(self.aligned, self.info, self.accounting)
             return Advice(facts, [], self.explore, html=advice_html, left_out=problem)
-        return advise(self.tables, self.info, self.accounting, self.explore, advice_html, aligned=self.aligned)
+        return advise(
+            self.tables,
+            self.info,
+            self.accounting,
+            self.explore,
+            advice_html,
+            aligned=self.aligned,
+            replay=lambda: self._replay,
+        )
 
     def code(self) -> AnnotatedCode:
         """Return the user's code with the costs of each line; show it, or take the table with ``.to_frame()``.

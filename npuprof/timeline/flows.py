@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, pairwise
@@ -10,7 +10,7 @@ from itertools import islice, pairwise
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.correlation import LAYERS, Causes, causes
+from npuprof.analysis.correlation import LAYERS, Causes, causes, nearest
 from npuprof.arrays import Int64
 from npuprof.timeline.slices import TABLES, Slices
 
@@ -79,6 +79,47 @@ class Relations:
             return self._number(int(below[0]))
         kernels = _of_callers(self._kernels, self._sorted_launchers, np.array([row]))
         return int(kernels[0]) + self._slices.first["kernels"] if len(kernels) else None
+
+    def first_kernels(self, numbers: Sequence[int]) -> list[int | None]:
+        """Return for each slice the kernel that starts first among those below it and those linked with it."""
+        host_rows = [self._host_row(number) for number in numbers]
+        wanted = np.array([row for row in host_rows if row is not None], np.int64)
+        callers, launchers = self._causes.callers, self._causes.launchers
+        is_wanted = np.zeros(len(callers), np.bool_)
+        is_wanted[wanted] = True
+        starts = self._tables["kernels"]["start_ns"].to_numpy(np.int64)
+        by_start = np.argsort(starts, kind="stable")
+        earliest: dict[int, int] = {}  # place among the kernels in order of start, by host row
+        for row, place in zip(*_first_of_each(nearest(callers, launchers[by_start], is_wanted)), strict=True):
+            while row >= 0:
+                earliest[row] = min(earliest.get(row, place), place)
+                row = int(nearest(callers, callers[row : row + 1], is_wanted)[0])
+        places = np.empty(len(by_start), np.int64)
+        places[by_start] = np.arange(len(by_start))
+        linked: dict[int, int] = {}
+        sources, kernels = self._links_to_kernels
+        for at in np.flatnonzero(np.isin(sources, numbers)).tolist():
+            source, place = int(sources[at]), int(places[kernels[at]])
+            linked[source] = min(linked.get(source, place), place)
+        first = self._slices.first["kernels"]
+        found: list[int | None] = []
+        for number, host_row in zip(numbers, host_rows, strict=True):
+            below = len(starts) if host_row is None else earliest.get(host_row, len(starts))
+            place = min(below, linked.get(number, len(starts)))
+            found.append(int(by_start[place]) + first if place < len(starts) else None)
+        return found
+
+    @cached_property
+    def _links_to_kernels(self) -> tuple[Int64, Int64]:
+        """The slices that recorded links lead from, and the kernels that they lead to."""
+        links, kernels = self._tables["links"], len(self._tables["kernels"])
+        links = links[(links["target_table"] == "kernels").to_numpy(bool)]
+        rows, targets = (links[f"{end}_row"].to_numpy(np.int64) for end in ("source", "target"))
+        tables = links["source_table"].astype(object)
+        exist = (rows >= 0) & (targets >= 0) & (targets < kernels)
+        exist &= rows < tables.map({name: len(self._tables[name]) for name in TABLES}).fillna(-1).to_numpy(np.int64)
+        first = tables.map(self._slices.first).fillna(0).to_numpy(np.int64)
+        return (rows + first)[exist], targets[exist]
 
     @cached_property
     def _causes(self) -> Causes:
@@ -188,6 +229,12 @@ class Relations:
         table, row = getattr(link, f"{end}_table"), int(getattr(link, f"{end}_row"))
         exists = table in TABLES and 0 <= row < len(self._tables[table])
         return row + self._slices.first[table] if exists else None
+
+
+def _first_of_each(rows: Int64) -> tuple[list[int], list[int]]:
+    """Return the distinct rows but -1, and where each is first."""
+    distinct, first = np.unique(rows, return_index=True)
+    return distinct[distinct >= 0].tolist(), first[distinct >= 0].tolist()
 
 
 def _of_callers(ordered: Int64, callers: Int64, wanted: Int64) -> Int64:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npuprof.analysis.nesting import Nesting
-from npuprof.arrays import Int64, Records, first_rows
+from npuprof.arrays import Int64, Records, distinct, first_rows
 from npuprof.sources.columns.builders import ABSENT, optional
 from npuprof.tables.notes import Notes
 
@@ -98,7 +98,7 @@ def innermost(lanes: Records, starts: Int64, ends: Int64, at_lanes: Records, at:
     """
     if not len(starts) or not len(at):
         return np.full(len(at), -1, np.intp)
-    moments = np.unique(np.concatenate([starts, ends, at]))  # ranks, so that no sum can overflow
+    moments = distinct(np.concatenate([starts, ends, at]))  # ranks, so that no sum can overflow
     first, last, point = (np.searchsorted(moments, times) for times in (starts, ends, at))
     nesting = Nesting.build(first, last + 1, lanes.astype(np.int64))
     return np.append(nesting.order, -1)[nesting.innermost(point + 1, at_lanes.astype(np.int64))]
