@@ -19,6 +19,11 @@ from npuprof.arrays import Int64
 _SAMPLE = 1 << 15  # rows by which the form of a column is chosen
 _EXACT = 1 << 53  # numbers of JavaScript are exact below
 _LEVEL = 6
+# No letter ends an HTML element, a string of JSON or a formula's text; scripts/base85.js has the same.
+_LETTERS = np.frombuffer(
+    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#%()*+-;=?@^_{|}~,.:[]", np.uint8
+)
+_POWERS = np.array([85**4, 85**3, 85**2, 85, 1], np.uint32)
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,14 @@ def _planes(numbers: npt.NDArray[np.uint64]) -> tuple[int, bytes]:
     """Return the width of the numbers in bytes, and the bytes plane by plane."""
     width = max((int(numbers.max()).bit_length() + 7) // 8, 1)
     return width, numbers.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :width].T.tobytes()
+
+
+def as_text(data: bytes) -> str:
+    """Return bytes as text in base 85: five letters for four bytes, where base 64 takes five and a third."""
+    missing = -len(data) % 4
+    words = np.frombuffer(data + bytes(missing), ">u4").astype(np.uint32)
+    letters = _LETTERS[words[:, None] // _POWERS % 85].tobytes().decode()
+    return letters[: len(letters) - missing]
 
 
 def _deflated(data: bytes) -> bytes:

@@ -9,30 +9,34 @@ from collections.abc import Mapping
 from hashlib import sha256
 from html import escape
 
+from npuprof.browser.packing import as_text
 from npuprof.browser.saved_run import SavedRun
-from npuprof.browser.script import saved_script, saved_style
+from npuprof.browser.script import packed_program, saved_script, unpacking_script
 
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+_PROGRAM = "npuprof-saved-program"
 
 
 def fragment(run: SavedRun | None, pictures: Mapping[str, str]) -> str:
     """Return the explorer of a saved run as HTML; of None only its pictures.
 
-    Without scripts the pictures, SVG documents by title, are shown. The data stands in an element of its own as base64,
-    so that no name of the recording is a part of the HTML.
+    Without scripts the pictures, SVG documents by title, are shown. The data is in an element of its own, so that no
+    name of the recording is a part of the HTML.
     """
     shown = "".join(
-        f'<div><img alt="{escape(title)}" src="data:image/svg+xml;base64,{_encoded(picture)}"></div>'
+        f'<div><img alt="{escape(title)}" style="max-width:100%;height:auto" '
+        f'src="data:image/svg+xml;base64,{_encoded(picture)}"></div>'
         for title, picture in pictures.items()
         if picture
     )
     if run is None:
         return shown
     return (
-        f'<div class="npuprof-saved"><style>{saved_style()}</style>'
+        '<div class="npuprof-saved">'
         f'<div class="npuprof-saved-place" style="min-height:1px">{shown}</div>'
-        f'<script type="application/octet-stream" class="npuprof-saved-data">{b64encode(run.data).decode()}</script>'
-        f"<script>{saved_script()}</script></div>"
+        f'<script type="application/octet-stream" class="npuprof-saved-data">{as_text(run.data)}</script>'
+        f'<script type="application/octet-stream" class="{_PROGRAM}">{packed_program()}</script>'
+        f"<script>{unpacking_script()}</script></div>"
     )
 
 
@@ -50,6 +54,7 @@ def policy(page: str) -> str:
 
     Nothing is loaded. Styles may stand in elements; pictures are data of the page.
     """
-    hashes = [b64encode(sha256(script.encode()).digest()).decode() for script in _SCRIPT.findall(page)]
+    found = [*_SCRIPT.findall(page), *([saved_script()] if f'class="{_PROGRAM}"' in page else [])]
+    hashes = [b64encode(sha256(script.encode()).digest()).decode() for script in found]
     scripts = " ".join(f"'sha256-{known}'" for known in dict.fromkeys(hashes)) or "'none'"
     return f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:"

@@ -32,7 +32,7 @@ from npuprof.timeline.slices import TABLES, Slices
 from npuprof.timeline.state import Timeline
 from npuprof.words.quantities import printable
 
-VERSION = 1
+VERSION = 2
 """The version of the format; a page refuses any other."""
 
 _MAGIC = b"npuprof\x00"
@@ -75,9 +75,13 @@ class _Writer:
     places: list[list[int]] = field(default_factory=list)
     body: list[bytes] = field(default_factory=list)
     size: int = 0
+    known: dict[Packed, int] = field(default_factory=dict)
 
     def add(self, column: Packed) -> int:
-        """Append a column, and return its number."""
+        """Append a column unless there is an equal one, and return its number."""
+        if (known := self.known.get(column)) is not None:
+            return known
+        self.known[column] = len(self.places)
         self.places.append([self.size, len(column.data), column.count, column.width, int(column.is_delta), column.low])
         self.body.append(column.data)
         self.size += len(column.data)
@@ -126,14 +130,15 @@ def save_run(
     for _ in range(_MOST_TRIES):
         bars = timeline.bars(most)
         run = _Run(timeline, calls, bars, lines or {}, is_limited=most is not None)
-        run.link = link
-        fixed = len(_MAGIC) + _LENGTH.size + run.writer.size + len(run.header(findings, path, notes))
+        run.link, run.notes = link, notes
+        run.add_findings(findings, path)
+        fixed = len(_MAGIC) + _LENGTH.size + run.writer.size + len(run.header())
         if limit_bytes is None or fixed <= limit_bytes or len(bars) <= len(timeline.lanes):
             break
         most = max(int(len(bars) * limit_bytes / fixed * 0.9), len(timeline.lanes))
     if limit_bytes is None or fixed <= limit_bytes:
         run.add_details(None if limit_bytes is None else limit_bytes - fixed)
-    header = run.header(findings, path, notes)
+    header = run.header()
     merged = int(bars.count[bars.count > 1].sum()) if most is not None else 0
     return SavedRun(_data(header, run.writer), int(bars.count.sum()), merged, tuple(run.left_out))
 
@@ -213,6 +218,9 @@ class _Run:
         self.writer = _Writer()
         self.left_out: list[str] = []
         self.link: Mapping[str, Any] | None = None
+        self.notes: Sequence[Sequence[Any]] = ()
+        self._findings: Sequence[Mapping[str, Any]] = ()
+        self._path: list[int] | None = None
         self._timeline, self._calls, self._lines = timeline, calls, lines
         self._counts, self._is_limited = bars.count, is_limited
         self._looks = _Looks()
@@ -224,13 +232,11 @@ class _Run:
         self._links = self._save_links()
         self._counters = [self._save_line(line.time_ns, line.value) for line in timeline.lines]
         self._overview = self._save_overview()
+        self._gaps = self._save_spans(
+            [[low - timeline.origin, high - timeline.origin] for low, high in timeline.gaps], 2
+        )
 
-    def header(
-        self,
-        findings: Sequence[Mapping[str, Any]],
-        path: Sequence[Sequence[int]] | None,
-        notes: Sequence[Sequence[Any]],
-    ) -> bytes:
+    def header(self) -> bytes:
         """Return the header as deflated JSON."""
         timeline = self._timeline
         content = {
@@ -245,12 +251,12 @@ class _Run:
             "links": self._links,
             "counters": self._counters,
             "overview": self._overview,
-            "gaps": [[low - timeline.origin, high - timeline.origin] for low, high in timeline.gaps],
+            "gaps": self._gaps,
             "slices": int(self._counts.sum()),
             "merged": int(self._counts[self._counts > 1].sum()) if self._is_limited else 0,
-            "findings": findings,
-            "path": path,
-            "notes": notes,
+            "findings": self._findings,
+            "path": self._path,
+            "notes": self.notes,
             "left_out": self.left_out,
             "thinned": any(len(line.time_ns) > _MOST_SAMPLES for line in timeline.lines),
         }
@@ -370,6 +376,26 @@ class _Run:
             "columns": strip.shares.shape[1],
             "shares": self.writer.numbers(shares.ravel()),
         }
+
+    def _save_spans(self, rows: Sequence[Sequence[int]], width: int) -> list[int]:
+        """Save rows that end with a start, from the end of the row before, and an end, as the length."""
+        columns = np.array(rows, np.int64).reshape(-1, width)
+        ends = columns[:-1, -1].copy()
+        columns[:, -1] -= columns[:, -2]
+        columns[1:, -2] -= ends
+        return [self.writer.numbers(column) for column in columns.T]
+
+    def add_findings(self, findings: Sequence[Mapping[str, Any]], path: Sequence[Sequence[int]] | None) -> None:
+        """Save findings and the critical path."""
+        self._findings = [
+            {
+                **finding,
+                "slices": self.writer.numbers(np.array(finding["slices"], np.int64)),
+                "drawn": self._save_spans(finding["drawn"], 4),
+            }
+            for finding in findings
+        ]
+        self._path = None if path is None else self._save_spans(path, 3)
 
     def add_details(self, room: int | None) -> None:
         """Save the other columns of each table, as far as there is room, in bytes."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import zlib
 from functools import cache
 from pathlib import Path
+
+from npuprof.browser.packing import as_text
 
 _SCRIPTS = Path(__file__).parent / "scripts"
 _PARTS = (
     "menu.js",
     "base.js",
+    "base85.js",
     "packed.js",
     "run.js",
     "answers.js",
@@ -31,6 +35,7 @@ _PARTS = (
 _GRID = "export default { render };"
 
 _COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
+_REMARK = re.compile(r"[ ]{2}//[^\n\"'`]*$", re.MULTILINE)  # behind code
 _CAST = re.compile(r"/\*\* @(?:type|returns) (?:(?!\*/).)*\*/[ \t]*")
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 
@@ -71,6 +76,18 @@ def saved_script() -> str:
 
 
 @cache
+def unpacking_script() -> str:
+    """Return the script that unpacks :func:`packed_program` and runs it."""
+    return f'(() => {{"use strict";\n{_shortened(_joined(("base85.js", "unpack.js")))}}})();'
+
+
+@cache
+def packed_program() -> str:
+    """Return style and script of a saved page, deflated, as text: about a third of their size."""
+    return as_text(zlib.compress(f"{saved_style()}\0{saved_script()}".encode(), 9))
+
+
+@cache
 def style() -> str:
     """Return the style of the live views."""
     return _joined(("canvas.css", "grid.css"))
@@ -93,4 +110,4 @@ def _joined(parts: tuple[str, ...]) -> str:
 
 
 def _shortened(text: str) -> str:
-    return _INDENT.sub("", _CAST.sub("", _COMMENT.sub("", text)))
+    return _INDENT.sub("", _REMARK.sub("", _CAST.sub("", _COMMENT.sub("", text))))

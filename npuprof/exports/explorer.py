@@ -20,7 +20,7 @@ from npuprof.lines.frames import line_text
 from npuprof.tables.info import Info
 from npuprof.timeline.linking import Link, align, linked
 from npuprof.timeline.state import Timeline
-from npuprof.timeline.svg import timeline_svg
+from npuprof.timeline.svg import SMALL_BYTES, timeline_svg
 from npuprof.words.quantities import printable
 
 PAGE_BYTES, PAGE_BYTES_A_SLICE = 1_000_000, 8
@@ -82,7 +82,7 @@ def saved_explorer(
     if limit_bytes is None:
         limit_bytes = max(PAGE_BYTES, PAGE_BYTES_A_SLICE * timeline.slices.count)
     if pictures is None:
-        pictures = {"Timeline": timeline_svg(timeline.tables, timeline.info)}
+        pictures = {"Timeline": timeline_svg(timeline.tables, timeline.info, limit_bytes=SMALL_BYTES)}
     room = (limit_bytes - _REPORT_BYTES - fragment_bytes(pictures)) * 3 // 4
     if room < _LEAST_BYTES:
         return SavedExplorer(None, fragment(None, pictures))

@@ -39,7 +39,7 @@ _SAVED_PICTURES = (
 SAVED_BYTES = 1_000_000
 """The size of a report in a saved notebook."""
 
-_DRAWN_FRAMES = 600  # of the flame graph's picture
+_DRAWN_FRAMES = 150  # of the flame graph's picture
 _LEAST_SAMPLED_NS = 100_000_000  # below that, twenty samples of Python at most, plots show nothing
 _WHOLE = "overview() and plot_ranks() read all of these runs: they have no small files with steps and collectives"
 
@@ -232,7 +232,7 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
     from npuprof.flame.figure import Weight, flamegraph
     from npuprof.report.facts import nothing_text
     from npuprof.timeline.state import Timeline
-    from npuprof.timeline.svg import timeline_svg
+    from npuprof.timeline.svg import SMALL_BYTES, timeline_svg
     from npuprof.timeline.view import Pictures
 
     sampled_ns = int(run.python["duration_ns"].to_numpy(np.int64).max(initial=0))
@@ -242,7 +242,7 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
     pictures = Pictures(run.tables)
     text = f"{timeline_text(run.tables, pictures=pictures)}\n\n{flamegraph_text(run.tables, weight)}"
     drawn = {
-        "Timeline": timeline_svg(run.tables, run.info, pictures=pictures),
+        "Timeline": timeline_svg(run.tables, run.info, pictures=pictures, limit_bytes=SMALL_BYTES),
         "Flame graph": figure_svg(flamegraph(run.tables, run.info, weight=weight, max_nodes=_DRAWN_FRAMES)),
     }
     explorer = saved_explorer(

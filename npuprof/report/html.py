@@ -25,6 +25,8 @@ CLASS = "npuprof-report"
 """The class of each part of a report."""
 
 _TEMPLATES = Path(__file__).with_name("templates")
+_CLASSES = re.compile(r'class="([^"]*)"')
+_CLASS_NAMES = re.compile(r"\.[\w-]+")
 _QUOTED = re.compile(r"`([^`]*)`")
 _LONGEST = 1_200  # characters of a sentence
 _LONGEST_CODE = 160
@@ -48,12 +50,24 @@ def report_html(report: Report, part: Literal["all", "top", "folds"] = "all") ->
         ``top`` for all that is not folded, ``folds`` for the row of folded parts, which an output of its own may hold.
     """
     classes = " ".join([CLASS, KEYS, AS_TEXT, *report.cells, *(["npuprof-folds"] if part == "folds" else [])])
-    return _template().render(report=report, part=part, classes=classes, style="" if report.is_brief else _style())
+    shown = _template().render(report=report, part=part, classes=classes)
+    return shown if report.is_brief else f"<style>{_style(shown)}</style>{shown}"
+
+
+def _style(shown: str) -> str:
+    """Return the rules of the style that apply to a fragment: each line of the file is a rule."""
+    used = {f".{name}" for names in _CLASSES.findall(shown) for name in names.split()}
+    return "".join(
+        rule
+        for selectors, rule in _rules()
+        if any(used.issuperset(_CLASS_NAMES.findall(selector)) for selector in selectors)
+    )
 
 
 @cache
-def _style() -> str:
-    return _TEMPLATES.joinpath("report.css").read_text().replace("\n", "")
+def _rules() -> list[tuple[list[str], str]]:
+    lines = _TEMPLATES.joinpath("report.css").read_text().splitlines()
+    return [(line.partition("{")[0].split(","), line) for line in lines]
 
 
 @cache

@@ -24,8 +24,11 @@ from npuprof.words.quantities import counted
 LIMIT_BYTES = 100_000
 """Maximum size of the SVG."""
 
+SMALL_BYTES = 6_000
+"""Maximum size of the SVG in a report, which the live views replace where scripts run."""
+
 # Number of bars, length of names, and whether bars have hover texts: from the finest to the level that always fits.
-_DETAILS = ((400, 40, True), (250, 24, True), (200, 12, False))
+_DETAILS = ((400, 40, True), (250, 24, True), (200, 12, False), (120, 12, False), (60, 12, False))
 _WIDTH, _LEFT, _RIGHT, _TOP = 1000, 160, 12, 62
 _LANE = 16
 _CHARACTER = 5.6  # approximate width of a character at 10 pixels
@@ -53,16 +56,18 @@ def timeline_svg(
     start_ns: int | None = None,
     end_ns: int | None = None,
     pictures: Pictures | None = None,
+    limit_bytes: int = LIMIT_BYTES,
 ) -> str:
     """Draw the timeline of a run as an SVG document.
 
-    Lanes and colours are those of :func:`npuprof.timeline.figure.timeline`. The SVG has at most :data:`LIMIT_BYTES` as
-    UTF-8: runs with long names get fewer bars and shorter names. Slices outside the window are left out.
+    Lanes and colours are those of :func:`npuprof.timeline.figure.timeline`. The SVG has at most `limit_bytes` as
+    UTF-8, as far as the lanes allow: runs with long names get fewer bars, shorter names and no hover texts. Slices
+    outside the window are left out.
     `pictures` are those of the window, where something else draws it too.
     """
     text = ""
     pictures = pictures or Pictures(tables, start_ns, end_ns)
-    for bars, longest_name, hover in _DETAILS:
+    for bars, longest_name, hover in _DETAILS if limit_bytes == LIMIT_BYTES else _DETAILS[2:]:
         drawn = pictures.of(bars)
         if drawn is None:
             part = "part of the run" if any(len(tables[name]) for name in TABLES) else "run"
@@ -71,7 +76,7 @@ def timeline_svg(
             return _document(info, _TOP + 2 * _LANE + 22, empty)
         legend = _TOP + math.ceil(drawn.height * _LANE) + 22
         text = _document(info, legend, "".join(_body(drawn, legend, longest_name, hover=hover)))
-        if len(text.encode("utf-8", "replace")) <= LIMIT_BYTES:
+        if len(text.encode("utf-8", "replace")) <= limit_bytes:
             break
     return text
 
@@ -113,38 +118,36 @@ def _body(picture: DrawnTimeline, legend: int, longest_name: int, *, hover: bool
         picture.hover(looks.names, longest_name) if hover else [""] * len(bars),
     )
     is_shown = (bars.end_ns >= start) & (bars.start_ns <= end)
-    for row in compress(zip(*columns, strict=True), is_shown.tolist()):
-        yield _bar(scale, *row)
+    fills: dict[tuple[str, float], list[str]] = {}
+    texts = []
+    for place, start_ns, length_ns, family, colour, opacity, name, about in compress(
+        zip(*columns, strict=True), is_shown.tolist()
+    ):
+        x, y = scale.x(start_ns), _TOP + place * _LANE
+        width = max(scale.x(start_ns + length_ns) - x, 0.6)
+        if hover:
+            faint = "" if opacity == 1 else f' opacity="{opacity:.2f}"'
+            said = re.sub(r"</?b>", "", about).replace("<br>", ", ")  # markup of this module: the rest was escaped
+            yield (
+                f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="14" fill="{colour}"{faint}>'
+                f"<title>{said}</title></rect>"
+            )
+        else:  # all bars of a look at once, which takes a third of the bytes
+            fills.setdefault((colour, round(opacity, 1)), []).append(f"M{x:.1f} {y:.1f}h{width:.1f}v14h-{width:.1f}z")
+        # An escape such as &lt; is one character on the screen.
+        if name and len(re.sub(r"&[^;]+;", "x", name)) * _CHARACTER <= width - 4:
+            texts.append(
+                f'<text x="{x + width / 2:.1f}" y="{y + 10.5:.1f}" fill="{FAMILIES[family].ink}">{name}</text>'
+            )
+    for (colour, opacity), outlines in fills.items():
+        outline = "".join(outlines)
+        yield f'<path d="{outline}" fill="{colour}" opacity="{opacity:g}"/>'
+    named = "".join(texts)
+    yield f'<g text-anchor="middle" pointer-events="none">{named}</g>'
     for at, line in enumerate(picture.tracks):
         yield _track(scale, picture, at, label(line.title, _LONGEST_TITLE))
     names = {key: family_label(key, picture.slices.runtime) for key in FAMILIES if key in looks.families}
     yield from _legend(names, legend)
-
-
-def _bar(
-    scale: _Scale,
-    place: float,
-    start_ns: int,
-    length_ns: int,
-    family: str,
-    colour: str,
-    opacity: float,
-    name: str,
-    hover: str,
-) -> str:
-    x, y = scale.x(start_ns), _TOP + place * _LANE
-    width = max(scale.x(start_ns + length_ns) - x, 0.6)
-    faint = "" if opacity == 1 else f' opacity="{opacity:.2f}"'
-    text = re.sub(r"</?b>", "", hover).replace("<br>", ", ")  # markup of this module: the rest was escaped before
-    title = f"<title>{text}</title>" if text else ""
-    drawn = f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="14" fill="{colour}"{faint}>{title}</rect>'
-    # An escape such as &lt; is one character on the screen.
-    if not name or len(re.sub(r"&[^;]+;", "x", name)) * _CHARACTER > width - 4:
-        return drawn
-    return (
-        f'{drawn}<text x="{x + width / 2:.1f}" y="{y + 10.5:.1f}" text-anchor="middle" fill="{FAMILIES[family].ink}" '
-        f'pointer-events="none">{name}</text>'
-    )
 
 
 def _track(scale: _Scale, picture: DrawnTimeline, at: int, title: str) -> str:

@@ -6,13 +6,14 @@ import json
 import re
 import struct
 import zlib
-from base64 import b64decode
 from typing import Any
 
 import numpy as np
 
 from npuprof.arrays import Int64
 from npuprof.browser.packing import Packed
+
+LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#%()*+-;=?@^_{|}~,.:[]"
 
 
 def unpack(column: Packed) -> Int64:
@@ -59,4 +60,10 @@ def data_of(page: str) -> bytes:
     """Return the data of the explorer in a page."""
     found = re.search(r'class="npuprof-saved-data">([^<]*)<', page)
     assert found is not None
-    return b64decode(found[1])
+    letters = found[1]
+    missing = -len(letters) % 5
+    words = [0] * ((len(letters) + missing) // 5)
+    for at, letter in enumerate(letters + LETTERS[-1] * missing):
+        words[at // 5] = 85 * words[at // 5] + LETTERS.index(letter)
+    data = b"".join(word.to_bytes(4, "big") for word in words)
+    return data[: len(data) - missing]

@@ -1,15 +1,6 @@
 // @ts-check
 // Columns of whole numbers, as `npuprof/browser/packing.py` packs them.
 
-/** The bytes of base64 text. @param {string} text @returns {Uint8Array} */
-function bytesOf(text) {
-    const known = /** @type {any} */ (Uint8Array);
-    if (known.fromBase64) return known.fromBase64(text);
-    const binary = atob(text), bytes = new Uint8Array(binary.length);
-    for (let at = 0; at < binary.length; at += 1) bytes[at] = binary.charCodeAt(at);
-    return bytes;
-}
-
 /** @param {Uint8Array} bytes @returns {Promise<Uint8Array>} */
 async function inflated(bytes) {
     const stream = new Blob([/** @type {any} */ (bytes)]).stream().pipeThrough(new DecompressionStream("deflate"));

@@ -35,7 +35,7 @@
  */
 
 const RUN_MAGIC = "npuprof\0";
-const RUN_VERSION = 1;
+const RUN_VERSION = 2;
 const FINEST_LEVEL = 64;  // nanoseconds, the intervals of the finest level whose bars several slices share
 const LEVEL_STEP = 4;  // each level of detail has intervals so many times as long as the one below
 const FEW_BARS = 20_000;  // so few are drawn without a coarser level
@@ -72,7 +72,26 @@ async function openRun(bytes) {
     for (const [times, values] of header.counters) run.counters.push([await run.column(times), Float64Array.from(floatsOf(await run.column(values)))]);
     for (const length of run.bars.length) run.coarsest = Math.max(run.coarsest, length);
     run.shares = Float32Array.from(await run.column(header.overview.shares), (one) => one / 255);
+    for (const finding of header.findings) {
+        finding.slices = Array.from(await run.column(finding.slices));
+        finding.drawn = await spansOf(run, finding.drawn);
+    }
+    header.path = header.path && await spansOf(run, header.path);
+    header.gaps = await spansOf(run, header.gaps);
     return run;
+}
+
+/** Rows that end with a start, saved as how long it is after the end of the row before, and an end, saved as a length. @param {Run} run @param {number[]} numbers @returns {Promise<number[][]>} */
+async function spansOf(run, numbers) {
+    const columns = await Promise.all(numbers.map(run.column));
+    let end = 0;
+    return Array.from(columns[0], (_, row) => {
+        const span = columns.map((column) => column[row]), last = span.length - 1;
+        span[last - 1] += end;
+        span[last] += span[last - 1];
+        end = span[last];
+        return span;
+    });
 }
 
 /** What of a run grows with its slices, as long as it is not here. */

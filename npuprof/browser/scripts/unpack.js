@@ -1,0 +1,26 @@
+// @ts-check
+// Opens a saved explorer when it comes into sight: unpacks its style and its script, and runs them.
+
+{
+    const place = /** @type {HTMLElement} */ (document.currentScript?.parentElement);
+    const view = /** @type {HTMLElement} */ (place.querySelector(".npuprof-saved-place"));
+    const open = async () => {
+        try {
+            const packed = place.querySelector(".npuprof-saved-program")?.textContent ?? "";
+            const stream = new Blob([/** @type {any} */ (bytesOf(packed))]).stream().pipeThrough(new DecompressionStream("deflate"));
+            const [style, script] = (await new Response(stream).text()).split("\0");
+            const put = (/** @type {string} */ tag, /** @type {string} */ text) => place.append(Object.assign(document.createElement(tag), { textContent: text }));
+            put("style", style);
+            put("script", script);  // runs now
+        } catch (error) {
+            view.append(Object.assign(document.createElement("div"), { role: "alert", textContent: `npuprof: the saved views could not be opened: ${error}` }));
+        }
+    };
+    // Not while it is folded or far away.
+    const near = new IntersectionObserver((entries) => {
+        if (!entries.some((entry) => entry.isIntersecting)) return;
+        near.disconnect();
+        open();
+    }, { rootMargin: "2000px" });
+    near.observe(view);
+}
