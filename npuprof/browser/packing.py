@@ -92,5 +92,11 @@ def as_text(data: bytes) -> str:
     return letters[: len(letters) - missing]
 
 
+def deflated(data: bytes, level: int = 9) -> bytes:
+    """Return data deflated, without zlib's header and checksum: there are many small columns."""
+    packer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return packer.compress(data) + packer.flush()
+
+
 def _deflated(data: bytes) -> bytes:
-    return zlib.compress(data, _LEVEL)
+    return deflated(data, _LEVEL)

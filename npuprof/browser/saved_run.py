@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from npuprof.arrays import Int64
-from npuprof.browser.packing import Packed, pack, pack_floats
+from npuprof.browser.packing import Packed, deflated, pack, pack_floats
 from npuprof.browser.saved_details import saved_detail
 from npuprof.browser.setup import timeline_setup
 from npuprof.browser.tables import described, kind_of
@@ -140,7 +139,7 @@ def save_run(
         run.add_details(None if limit_bytes is None else limit_bytes - fixed)
     header = run.header()
     merged = int(bars.count[bars.count > 1].sum()) if most is not None else 0
-    return SavedRun(_data(header, run.writer), int(bars.count.sum()), merged, tuple(run.left_out))
+    return SavedRun(_data(header, run.writer), int(bars.count.sum()), merged, run.left_out)
 
 
 @dataclass
@@ -196,7 +195,7 @@ def save_tree(tables: Mapping[str, pd.DataFrame], calls: MergedCalls) -> bytes:
 
 
 def _header(content: Mapping[str, Any]) -> bytes:
-    return zlib.compress(json.dumps(content, separators=(",", ":")).encode("utf-8", "surrogatepass"), 9)
+    return deflated(json.dumps(content, separators=(",", ":")).encode("utf-8", "surrogatepass"))
 
 
 def _data(header: bytes, writer: _Writer) -> bytes:
@@ -216,7 +215,6 @@ class _Run:
         is_limited: bool,
     ) -> None:
         self.writer = _Writer()
-        self.left_out: list[str] = []
         self.link: Mapping[str, Any] | None = None
         self.notes: Sequence[Sequence[Any]] = ()
         self._findings: Sequence[Mapping[str, Any]] = ()
@@ -232,6 +230,7 @@ class _Run:
         self._links = self._save_links()
         self._counters = [self._save_line(line.time_ns, line.value) for line in timeline.lines]
         self._overview = self._save_overview()
+        self._left_out = [(saved["name"], column) for saved in self._tables for column in self._details(saved["name"])]
         self._gaps = self._save_spans(
             [[low - timeline.origin, high - timeline.origin] for low, high in timeline.gaps], 2
         )
@@ -257,7 +256,7 @@ class _Run:
             "findings": self._findings,
             "path": self._path,
             "notes": self.notes,
-            "left_out": self.left_out,
+            "left_out": [*dict.fromkeys(table for table, _ in self._left_out)],
             "thinned": any(len(line.time_ns) > _MOST_SAMPLES for line in timeline.lines),
         }
         return _header(content)
@@ -397,27 +396,28 @@ class _Run:
         ]
         self._path = None if path is None else self._save_spans(path, 3)
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Columns of details that are not saved, as ``table.column``."""
+        return tuple(f"{table}.{column}" for table, column in self._left_out)
+
+    def _details(self, name: str) -> list[str]:
+        frame = self._timeline.tables[name]
+        return [str(column) for column in frame if column not in _DRAWN and not frame[column].isna().all()]
+
     def add_details(self, room: int | None) -> None:
-        """Save the other columns of each table, as far as there is room, in bytes."""
-        frames = {saved["name"]: self._timeline.tables[saved["name"]] for saved in self._tables}
-        columns = {
-            name: [column for column in frame if column not in _DRAWN and not frame[column].isna().all()]
-            for name, frame in frames.items()
-        }
-        if room is not None:  # the header names each column, kept or left out
-            names = (f"{name}.{column}" for name, listed in columns.items() for column in listed)
-            room -= sum(_DETAIL_BYTES + len(name.encode("utf-8", "surrogatepass")) for name in names)
+        """Save the other columns of each table, as far as there is room, in bytes; the others stay left out."""
         for saved in self._tables:
             name = saved["name"]
-            frame, rows = frames[name], self._rows[name]
+            frame, rows = self._timeline.tables[name], self._rows[name]
             looks = self._look_of(rows + saved["first"])
-            for column in columns[name]:
+            for column in self._details(name):
                 detail = saved_detail(str(column), frame[column], rows, looks, len(self._looks.all))
-                size = 0 if detail is None else len(detail.column.data) + detail.texts_bytes
+                size = 0 if detail is None else len(detail.column.data) + detail.texts_bytes + _DETAIL_BYTES
                 if detail is None or (room is not None and size > room):
-                    self.left_out.append(f"{name}.{column}")
                     continue
                 room = None if room is None else room - size
+                self._left_out.remove((name, column))
                 saved["details"].append({**detail.facts, "column": self.writer.add(detail.column)})
 
 

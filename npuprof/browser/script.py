@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import zlib
 from functools import cache
 from pathlib import Path
 
-from npuprof.browser.packing import as_text
+from npuprof.browser.packing import as_text, deflated
 
 _SCRIPTS = Path(__file__).parent / "scripts"
 _PARTS = (
@@ -37,6 +36,9 @@ _GRID = "export default { render };"
 _COMMENT = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
 _REMARK = re.compile(r"[ ]{2}//[^\n\"'`]*$", re.MULTILINE)  # behind code
 _CAST = re.compile(r"/\*\* @(?:type|returns) (?:(?!\*/).)*\*/[ \t]*")
+_TEXT = re.compile(r'("(?:[^"\\]|\\.)*")')
+_SPACED = re.compile(r" ?(=>|[-+*%&|^!=<>?]?=+|&&|\|\||\?\??|[,;:*<>{}()\[\]&|]) ?")
+_OTHER_TEXT = re.compile(r"['`]|[=(,!|&?:] ?/")  # or a regular expression
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 
 
@@ -84,7 +86,7 @@ def unpacking_script() -> str:
 @cache
 def packed_program() -> str:
     """Return style and script of a saved page, deflated, as text: about a third of their size."""
-    return as_text(zlib.compress(f"{saved_style()}\0{saved_script()}".encode(), 9))
+    return as_text(deflated(f"{saved_style()}\0{saved_script()}".encode()))
 
 
 @cache
@@ -110,4 +112,11 @@ def _joined(parts: tuple[str, ...]) -> str:
 
 
 def _shortened(text: str) -> str:
-    return _INDENT.sub("", _REMARK.sub("", _CAST.sub("", _COMMENT.sub("", text))))
+    text = _INDENT.sub("", _REMARK.sub("", _CAST.sub("", _COMMENT.sub("", text))))
+    return "\n".join(line if _OTHER_TEXT.search(line) else _squeezed(line) for line in text.split("\n"))
+
+
+def _squeezed(line: str) -> str:
+    """Return a line of a script without spaces around marks, except in its texts."""
+    parts = _TEXT.split(line)
+    return "".join(part if number % 2 else _SPACED.sub(r"\1", part) for number, part in enumerate(parts))

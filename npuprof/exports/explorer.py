@@ -83,7 +83,7 @@ def saved_explorer(
         limit_bytes = max(PAGE_BYTES, PAGE_BYTES_A_SLICE * timeline.slices.count)
     if pictures is None:
         pictures = {"Timeline": timeline_svg(timeline.tables, timeline.info, limit_bytes=SMALL_BYTES)}
-    room = (limit_bytes - _REPORT_BYTES - fragment_bytes(pictures)) * 3 // 4
+    room = (limit_bytes - _REPORT_BYTES - fragment_bytes(pictures)) * 4 // 5
     if room < _LEAST_BYTES:
         return SavedExplorer(None, fragment(None, pictures))
     has_path = critical_path is not None and len(timeline.tables["kernels"]) <= _MOST_KERNELS

@@ -39,7 +39,7 @@ _SAVED_PICTURES = (
 SAVED_BYTES = 1_000_000
 """The size of a report in a saved notebook."""
 
-_DRAWN_FRAMES = 150  # of the flame graph's picture
+_DRAWN_FRAMES = 40  # of the flame graph's picture
 _LEAST_SAMPLED_NS = 100_000_000  # below that, twenty samples of Python at most, plots show nothing
 _WHOLE = "overview() and plot_ranks() read all of these runs: they have no small files with steps and collectives"
 

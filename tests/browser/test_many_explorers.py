@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from npuprof.browser.packing import as_text, deflated
 from npuprof.browser.page import fragment
 from npuprof.browser.saved_run import save_run
+from npuprof.browser.script import packed_program, saved_script, saved_style
 from npuprof.timeline.state import Timeline
 from tests import factories, pace
 
@@ -26,10 +28,12 @@ def page(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterat
     limit, height = getattr(request, "param", (_LIMIT, 1_500))
     saved = [save_run(Timeline(factories.profile(200 + at), factories.info())) for at in range(_COUNT)]
     explorers = "".join(f'<div style="min-height:{height}px">{fragment(run, {})}</div>' for run in saved)
-    usual, chosen = "MOST_HELD = 1_200_000;", f"MOST_HELD = {limit};"
-    assert explorers.count(usual) == _COUNT
+    usual, chosen = "MOST_HELD=1_200_000;", f"MOST_HELD={limit};"
+    assert usual in saved_script()
+    program = deflated(f"{saved_style()}\0{saved_script().replace(usual, chosen)}".encode())
     path = tmp_path / "page.html"
-    path.write_text(f"<!doctype html><meta charset=utf-8>{explorers.replace(usual, chosen)}", encoding="utf-8")
+    page = explorers.replace(packed_program(), as_text(program))
+    path.write_text(f"<!doctype html><meta charset=utf-8>{page}", encoding="utf-8")
     opened = browser.new_page(viewport={"width": 1400, "height": 1400})
     opened.set_default_timeout(pace.milliseconds(60_000))
     opened.sizes = [run.slices for run in saved]

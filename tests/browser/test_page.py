@@ -88,7 +88,8 @@ def test_it_is_whole_by_itself_and_follows_the_theme(open_page: Open, tmp_path: 
     page.screenshot(path=tmp_path / f"page_{theme}.png", full_page=True)
     assert len(asked) == 1
     assert page.evaluate("() => window.pwned") is None
-    assert page.evaluate("() => document.querySelectorAll('img:not(.npuprof-picture), iframe, a[href^=javascript]').length") == 0
+    foreign = "img:not(.npuprof-picture), iframe, a[href^=javascript]"
+    assert page.locator(foreign).count() == 0
     assert page.title().startswith(f"npuprof · {_HOSTILE}")
     assert _HOSTILE in page.inner_text("main")
     background = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
@@ -307,14 +308,14 @@ def test_findings_are_drawn_where_they_happened(open_page: Open, run: Profile, t
     told.filter(has_text=f"Finding 1 of {len(fired)}: {fired[0].title}").wait_for()
     place = next((at for at, one in enumerate(drawn) if one["drawn"]), None)
     assert place is not None
-    page.locator(".npuprof-finding").nth(place).click()
+    page.locator(".npuprof-problems .npuprof-first").nth(place).click()
     told.filter(has_text=f"Finding {place + 1} of").wait_for()
     _, _, start, end = drawn[place]["drawn"][0]
     low, high = _window(page)
     assert low <= start
     assert end <= high
     assert high - low < before[1] - before[0]
-    page.locator("summary", has_text="Findings").click()
+    page.get_by_text("Findings", exact=True).click()
     listed = page.locator(".menu.findings button")
     assert listed.nth(place).get_attribute("aria-pressed") == "true"
     page.screenshot(path=tmp_path / "finding.png", full_page=True)

@@ -51,7 +51,7 @@ def test_the_output_holds_the_run_within_the_limit() -> None:
 @pytest.mark.slow
 @pytest.mark.browser
 def test_a_larger_run_is_merged_until_it_fits_and_says_so(browser: Any, tmp_path: Path) -> None:
-    limit = 338_000
+    limit = 148_000
     _, note = _outputs(_run(20_000), saved_bytes=limit)
     saved = Saved(data_of(note["text/html"]))
     assert len(json.dumps(note)) <= limit

@@ -20,7 +20,7 @@ def unpack(column: Packed) -> Int64:
     """Return the numbers of a packed column."""
     if not column.width:
         return np.full(column.count, column.low, np.int64)
-    planes = np.frombuffer(zlib.decompress(column.data), np.uint8).reshape(column.width, column.count)
+    planes = np.frombuffer(zlib.decompress(column.data, -15), np.uint8).reshape(column.width, column.count)
     numbers = sum((plane.astype(np.uint64) << np.uint64(8 * at) for at, plane in enumerate(planes)), np.uint64(0))
     whole = np.asarray(numbers, np.uint64)
     if column.is_delta:
@@ -42,7 +42,7 @@ class Saved:
     def __init__(self, data: bytes) -> None:
         assert data[:8] == b"npuprof\x00"
         (size,) = struct.unpack("<I", data[8:12])
-        self.header: dict[str, Any] = json.loads(zlib.decompress(data[12 : 12 + size]))
+        self.header: dict[str, Any] = json.loads(zlib.decompress(data[12 : 12 + size], -15))
         self._body = data[12 + size :]
 
     def column(self, number: int) -> Int64:
@@ -60,7 +60,17 @@ def data_of(page: str) -> bytes:
     """Return the data of the explorer in a page."""
     found = re.search(r'class="npuprof-saved-data">([^<]*)<', page)
     assert found is not None
-    letters = found[1]
+    return _bytes(found[1])
+
+
+def script_of(page: str) -> str:
+    """Return the script that the explorer of a page unpacks and runs."""
+    found = re.search(r'class="npuprof-saved-program">([^<]*)<', page)
+    assert found is not None
+    return zlib.decompress(_bytes(found[1]), -15).decode().partition("\0")[2]
+
+
+def _bytes(letters: str) -> bytes:
     missing = -len(letters) % 5
     words = [0] * ((len(letters) + missing) // 5)
     for at, letter in enumerate(letters + LETTERS[-1] * missing):

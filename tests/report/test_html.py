@@ -31,6 +31,7 @@ from npuprof.report.model import (
 from npuprof.sources.base import Decoded
 from npuprof.tables.notes import Notes
 from tests import factories
+from tests.browser.unpacking import script_of
 from tests.report.elements import HOSTILE, Elements
 
 
@@ -146,7 +147,8 @@ def test_run_with_hostile_names() -> None:
 def test_page_lets_nothing_in(tmp_path: Path) -> None:
     page = run(names=(HOSTILE, "Add"), name=HOSTILE).to_html(tmp_path / "page.html").read_text()
     scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
-    allowed = " ".join(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" for script in scripts)
+    hashes = [b64encode(sha256(script.encode()).digest()).decode() for script in [*scripts, script_of(page)]]
+    allowed = " ".join(f"'sha256-{known}'" for known in hashes)
     assert f"default-src 'none'; script-src {allowed};" in page
     bare = Elements(re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL))
     assert bare.open == []

@@ -231,7 +231,7 @@ function answersOf(run, store, tell, ask) {
         if (run.isAway) { comeBack(); return; }
         const { arrows, more } = arrowsOf(run, callees_(), at), number = numberOf(run, at);
         const ends = [...new Set([at, ...arrows.flat()])];
-        const isPart = ask !== null && run.header.left_out.some((/** @type {string} */ column) => column.startsWith(`${tableAt(run, at).name}.`));
+        const isPart = ask !== null && run.header.left_out.includes(tableAt(run, at).name);
         const content = {
             isPart, slice: number, name: nameAt(run, at), more, ends: ends.map((one) => [numberOf(run, one), run.start[one], end(one), laneOf(one)]),
             arrows: arrows.map(([cause, effect]) => [numberOf(run, cause), numberOf(run, effect)]),

@@ -3,7 +3,7 @@
 
 /** @param {Uint8Array} bytes @returns {Promise<Uint8Array>} */
 async function inflated(bytes) {
-    const stream = new Blob([/** @type {any} */ (bytes)]).stream().pipeThrough(new DecompressionStream("deflate"));
+    const stream = new Blob([/** @type {any} */ (bytes)]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 

@@ -110,17 +110,15 @@ function savedView(run, el) {
     open("Timeline");
     answers.findings({});
     // The report on the same page lists the findings: a click on one goes where it happened.
-    for (const list of el.closest(".npuprof-page")?.querySelectorAll("ol:has(> .npuprof-finding)") ?? []) {
-        [...list.children].forEach((item, number) => {
-            item.addEventListener("click", () => {
-                if (getSelection()?.toString()) return;
-                open("Timeline");
-                store.tell("finding", { number });
-                el.scrollIntoView({ block: "nearest" });
-            });
-            /** @type {HTMLElement} */ (item).style.cursor = "pointer";
+    (el.closest(".npuprof-page")?.querySelectorAll(".npuprof-problems .npuprof-first") ?? []).forEach((item, number) => {
+        item.addEventListener("click", () => {
+            if (getSelection()?.toString()) return;
+            open("Timeline");
+            store.tell("finding", { number });
+            el.scrollIntoView({ block: "nearest" });
         });
-    }
+        /** @type {HTMLElement} */ (item).style.cursor = "pointer";
+    });
     return {
         letGo() {
             answers.forget({});

@@ -7,7 +7,7 @@
     const open = async () => {
         try {
             const packed = place.querySelector(".npuprof-saved-program")?.textContent ?? "";
-            const stream = new Blob([/** @type {any} */ (bytesOf(packed))]).stream().pipeThrough(new DecompressionStream("deflate"));
+            const stream = new Blob([/** @type {any} */ (bytesOf(packed))]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
             const [style, script] = (await new Response(stream).text()).split("\0");
             const put = (/** @type {string} */ tag, /** @type {string} */ text) => place.append(Object.assign(document.createElement(tag), { textContent: text }));
             put("style", style);
