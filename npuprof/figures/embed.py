@@ -14,10 +14,13 @@ MIMETYPE = "application/vnd.plotly.v1+json"
 
 CONFIG: Mapping[str, Any] = {
     "displaylogo": False,
-    "responsive": True,
     "showSendToCloud": False,  # profiling data stays on this machine
 }
-"""Options of plotly.js for every figure."""
+"""Options of plotly.js for every figure.
+
+They leave out `responsive`: JupyterLab resizes figures itself, and plotly.js would take the height of its output's
+padding for that of the figure.
+"""
 
 
 def mimebundle(figure: go.Figure) -> dict[str, Any]:
@@ -45,10 +48,12 @@ def element(figure: go.Figure, element_id: str, title: str) -> str:
 
     No text in the figure can end the script element: ``<``, ``>`` and ``&`` are written as JSON escapes.
     """
-    config = _in_script(json.dumps(dict(CONFIG)))
+    config = _in_script(json.dumps({**CONFIG, "responsive": True}))
+    height = figure.layout.height  # of the element too: a figure that is resized fills it
+    style = f' style="height:{height:.0f}px"' if height else ""
     target = html.escape(element_id)
     return (
-        f'<div id="{target}" role="img" aria-label="{html.escape(title)}"></div>'
+        f'<div id="{target}" role="img" aria-label="{html.escape(title)}"{style}></div>'
         f"<script>(function () {{ var figure = {_in_script(figure.to_json())};"
         f" Plotly.newPlot({_in_script(json.dumps(element_id))}, figure.data, figure.layout, {config}); }})();</script>"
     )

@@ -89,11 +89,11 @@ class KernelView:
 
 
 def live(drawn: go.Figure) -> go.FigureWidget:
-    """Return a live figure without responsive width."""
+    """Return a live figure."""
     from npuprof.notebook.explorer.live import LiveFigure
 
     figure = LiveFigure(drawn)
-    figure._config = {**CONFIG, "responsive": False}
+    figure._config = dict(CONFIG)
     return figure
 
 
