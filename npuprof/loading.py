@@ -157,7 +157,7 @@ def compare(
     a: Profile | ProfileSet | str | PathLike[str] | Sequence[Profile | ProfileSet | str | PathLike[str]],
     b: Profile | ProfileSet | str | PathLike[str] | Sequence[Profile | ProfileSet | str | PathLike[str]],
     *,
-    names: tuple[str, str] = ("a", "b"),
+    names: tuple[str, str] | None = None,
 ) -> Comparison:
     """Compare two runs, or two sets of ranks: how much longer a step of `a` is, and where that time goes.
 
@@ -167,7 +167,7 @@ def compare(
         Results of :func:`load`, or paths to load. The ranks of a set that both sides have are compared one by one. A
         list has several runs of the same program, which tell how much varies from run to run.
     names
-        Names of `a` and `b` in texts and figures.
+        Names of `a` and `b` in texts and figures; by default name and cell of each.
 
     Returns
     -------

@@ -168,7 +168,7 @@ class Difference(LongText):
     def basis(self) -> str:
         """What the difference rests on, as text: the steps and devices of each side, and whether noise is known."""
         counts = len(self.a.steps), len(self.b.steps)
-        steps = f"{_steps(self.a)} against {_steps(self.b)}"
+        steps = f"{steps_text(self.a)} against {steps_text(self.b)}"
         if not self.noise.is_known:
             return "one step each: noise unknown" if counts == (1, 1) else f"{steps}: noise unknown"
         return "; ".join([steps, "intervals of 95 % for all rows together", *self.noise.caveats()])
@@ -383,7 +383,7 @@ def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
     return evidence
 
 
-def _steps(side: Side) -> str:
+def steps_text(side: Side) -> str:
     """Return the number of steps of a side as text: ``4 steps on each of 2 devices``, ``4 steps in each of 3 runs``."""
     counts = side.steps.groupby(["run", "rank", "device_id"], dropna=False).size()
     few, largest, runs = int(counts.min()), int(counts.max()), len(side.repeats)

@@ -6,13 +6,10 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from npuprof.browser.page import policy
 from npuprof.figures.embed import element, library
 from npuprof.report.html import report_html
 from npuprof.report.model import Report
-from npuprof.tables.info import Info
 from npuprof.words.quantities import printable
 
 if TYPE_CHECKING:
@@ -31,8 +28,8 @@ def page_html(report: Report, figures: Mapping[str, go.Figure], *, explorer: str
     return page_of(title, report_html(report) + explorer, figures)
 
 
-def page_of(title: str, head: str, figures: Mapping[str, go.Figure], tail: str = "") -> str:
-    """Return a self-contained page of HTML fragments, with figures by title between them, and then plotly.js."""
+def page_of(title: str, head: str, figures: Mapping[str, go.Figure]) -> str:
+    """Return a self-contained page of an HTML fragment, with figures by title below it, and then plotly.js."""
     unscripted = "<p>The interactive figures need JavaScript; nothing is loaded from elsewhere.</p>"
     drawn = "".join(
         f"<section>{element(figure, f'figure-{index}', name)}</section>"
@@ -41,7 +38,7 @@ def page_of(title: str, head: str, figures: Mapping[str, go.Figure], tail: str =
     content = (
         f"<title>{escape(printable(title, _LONGEST_LINE))}</title><style>{_PAGE_STYLE}</style>"
         f"{library() if figures else ''}</head>"
-        f'<body><main class="npuprof-page">{head}{drawn}<noscript>{unscripted}</noscript>{tail}</main></body></html>'
+        f'<body><main class="npuprof-page">{head}{drawn}<noscript>{unscripted}</noscript></main></body></html>'
     )
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
@@ -57,11 +54,3 @@ _PAGE_STYLE = (
     "main>.npuprof-saved{max-width:none}"
     "@media (prefers-color-scheme:dark){body{background:#111;color:#e4e6e8}}"
 )
-
-
-def set_page_html(head: str, runs: str, info: Info, notes: pd.DataFrame, figures: Mapping[str, go.Figure]) -> str:
-    """Return the page of a set of runs: an overview, figures, table of runs, notes."""
-    from npuprof.exports.fragments import framed, head_html, notes_html
-
-    title = f"npuprof · {info.name}" if info.name else "npuprof"
-    return page_of(title, head or framed(head_html(info)), figures, tail=runs + framed(notes_html(notes)))

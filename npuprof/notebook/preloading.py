@@ -26,6 +26,7 @@ _OF_A_REPORT = (
     "npuprof.advice.rules",
     "npuprof.analysis.coverage",
     "npuprof.analysis.summary",
+    "npuprof.report.difference",
     "npuprof.report.html",
     "npuprof.report.run",
     "npuprof.report.text",
@@ -39,13 +40,12 @@ _OF_A_REPORT = (
 )
 _OF_A_SET = (
     "npuprof.advice.job_findings",
-    "npuprof.exports.set_overview",
-    "npuprof.figures.data_text",
     "npuprof.figures.drawing",
     "npuprof.figures.rank_steps",
     "npuprof.figures.rank_timeline",
     "npuprof.ranks.kept_overview",
     "npuprof.ranks.profile_set",
+    "npuprof.report.ranks",
 )
 _OF_A_VIEW = ("npuprof.notebook.keys", "npuprof.notebook.explorer.tabs", "npuprof.notebook.explorer.timeline")
 

@@ -14,14 +14,10 @@ from IPython.display import display
 from npuprof import interactive
 from npuprof.errors import describe_failure
 from npuprof.notebook.messages import tell
-from npuprof.words.texts import plain_line
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from npuprof.profiles.comparison import Comparison
     from npuprof.profiles.profile import Profile
-    from npuprof.ranks.overview import Overview
     from npuprof.ranks.profile_set import ProfileSet
     from npuprof.recordings.recording import Recording
     from npuprof.session.reruns import Rerun
@@ -29,19 +25,11 @@ if TYPE_CHECKING:
 
 _Bundle = dict[str, Any]
 
-# JupyterLab's plotly renderer saves a picture of each figure at the current window width, and shows it in a reopened
-# notebook until the mouse enters it. Without this style, a narrower window would cut the picture off.
-_SAVED_PICTURES = (
-    "<style>.jp-OutputArea:has(.npuprof-report) .jp-RenderedPlotly>.plot-img{max-width:100%;height:auto}</style>"
-)
-
-
 SAVED_BYTES = 1_000_000
 """The size of a report in a saved notebook."""
 
 _DRAWN_FRAMES = 40  # of the flame graph's picture
 _LEAST_SAMPLED_NS = 100_000_000  # below that, twenty samples of Python at most, plots show nothing
-_WHOLE = "overview() and plot_ranks() read all of these runs: they have no small files with steps and collectives"
 
 
 def show_session(session: Session, saved_bytes: int = SAVED_BYTES) -> None:
@@ -61,7 +49,9 @@ def show_session(session: Session, saved_bytes: int = SAVED_BYTES) -> None:
     if not isinstance(run, Profile):
         show_set(run.read())
         return
-    show_run(run, partial(_since_before, run, recording), saved_bytes)
+    since_before = cache(partial(_since_before, run, recording))
+    show_run(run, since_before, saved_bytes)
+    since_before()  # which lists of runs show, although nothing could be displayed
     for part in recording.parts:
         _show_part(part, recording)
     # On a full disk, even the recording's list of problems may be missing on disk: show it here.
@@ -117,21 +107,16 @@ def show_run(
 
 
 def show_comparison(comparison: Comparison) -> None:
-    """Show the difference of two runs: text with tables, a waterfall and a flame graph, an output each.
-
-    A failure is shown instead of the part; only an interrupt is raised.
-    """
-    _show({"comparison": partial(_comparison, comparison), "figures": partial(_comparison_figures, comparison)}, None)
+    """Show the difference of two runs; a failure is shown instead, and only an interrupt is raised."""
+    _show({"comparison": partial(_comparison, comparison)}, None)
 
 
 def show_set(runs: ProfileSet) -> None:
-    """Show the overview of a set of ranks, with what is missing, and figures of all ranks, an output each.
+    """Show the report of a set of ranks; a failure is shown instead, and only an interrupt is raised.
 
-    If this would need every rank to be read completely, a table of the runs is shown with the call that reads them. A
-    failure is shown instead of the part; only an interrupt is raised.
+    If it would need every rank to be read completely, the runs are listed with the call that reads them.
     """
-    overview = cache(runs.overview)  # both are of the same
-    _show({"overview": partial(_set_overview, runs, overview), "figures": partial(_set_figures, runs, overview)}, None)
+    _show({"report": partial(_set, runs)}, None)
 
 
 def _show(parts: Mapping[str, Callable[[], list[_Bundle]]], recording: object) -> None:
@@ -159,47 +144,12 @@ def _is_displayed(bundles: list[_Bundle]) -> bool:
     return True
 
 
-def _set_overview(runs: ProfileSet, of_set: Callable[[], Overview]) -> list[_Bundle]:
-    from npuprof.exports.fragments import framed, notes_html
-
-    listed = runs._repr_html_()
-    if not runs._is_seen_at_once():
-        return [{"text/plain": f"{runs}\n{_WHOLE}", "text/html": f"{listed}<p>{escape(_WHOLE)}</p>"}]
-    overview = of_set()
-    missing = "\n".join(f"npuprof: {plain_line(problem)}" for problem in runs._runs.problems)
-    first = f'<pre class="npuprof-message">{escape(missing)}</pre>' if missing else ""
-    shown = _SAVED_PICTURES + first + overview._repr_html_() + listed + framed(notes_html(runs.notes))
-    return [{"text/plain": f"{missing}\n{overview}\n{runs}".lstrip(), "text/html": shown}]
-
-
-def _set_figures(runs: ProfileSet, of_set: Callable[[], Overview]) -> list[_Bundle]:
-    if not runs._is_seen_at_once():
-        return []
-    drawn = {"overview": of_set().plot(), "all ranks": runs.plot_ranks()}
-    return [_shown(figure, name) for name, figure in drawn.items()]
-
-
-def _shown(figure: go.Figure, name: str) -> _Bundle:
-    """Return a figure with its picture and its data as text, for viewers without plotly."""
-    from npuprof.figures.data_text import data_text
-    from npuprof.figures.drawing import figure_svg
-    from npuprof.figures.embed import mimebundle
-
-    picture = figure_svg(figure)
-    return {
-        **mimebundle(figure),
-        **({"image/svg+xml": picture} if picture else {}),
-        "text/plain": data_text(figure, name),
-    }
+def _set(runs: ProfileSet) -> list[_Bundle]:
+    return [{"text/plain": str(runs), "text/html": runs._repr_html_()}]
 
 
 def _comparison(comparison: Comparison) -> list[_Bundle]:
-    return [{"text/plain": str(comparison), "text/html": _SAVED_PICTURES + comparison._repr_html_()}]
-
-
-def _comparison_figures(comparison: Comparison) -> list[_Bundle]:
-    drawn = {"waterfall": comparison.plot_waterfall(), "flame graph": comparison.plot_flamegraph()}
-    return [_shown(figure, name) for name, figure in drawn.items()]
+    return [{"text/plain": str(comparison), "text/html": comparison._repr_html_()}]
 
 
 def _top(run: Profile) -> list[_Bundle]:
@@ -212,14 +162,21 @@ def _top(run: Profile) -> list[_Bundle]:
 
 def _folds(run: Profile, rerun: Rerun | None, saved_bytes: int) -> list[_Bundle]:
     """Return what is folded, and before it what changed since the run before."""
+    from npuprof.report.difference import since_text
     from npuprof.report.html import report_html
+    from npuprof.report.model import Fold, Report
     from npuprof.report.run import folds_of_run
+    from npuprof.report.text import report_text
 
     explorer = _explorer(run, saved_bytes)
     folds = folds_of_run(run, lambda: run._user_code, explorer[0]["text/html"] if explorer else "")
-    report = replace(run._report, folds=folds)
-    text = "\n\n".join([*([rerun.text()] if rerun else []), *(bundle["text/plain"] for bundle in explorer)])
-    return [{"text/plain": text, "text/html": report_html(report, "folds")}]
+    report, texts = replace(run._report, folds=folds), [bundle["text/plain"] for bundle in explorer]
+    if rerun is not None:
+        change = rerun.report()
+        since = since_text(rerun.comparison, change)
+        report = replace(report, since=since, folds=[Fold("What changed", reports=[change]), *folds])
+        texts.insert(0, report_text(Report("", "", sentence=since, changes=change.changes)))
+    return [{"text/plain": "\n\n".join(texts), "text/html": report_html(report, "folds")}]
 
 
 def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:

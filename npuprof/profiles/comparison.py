@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import pandas as pd
 
 from npuprof import interactive
@@ -14,13 +15,16 @@ from npuprof.difference.difference import Difference
 from npuprof.difference.side import ComparedRun, sides
 from npuprof.figures.with_fallback import with_fallback
 from npuprof.files import atomic
+from npuprof.lines.frames import cell_text
 from npuprof.parameters import checked
+from npuprof.report.run import run_name
 from npuprof.tables.info import Info
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from npuprof.analysis.accounting import Accounting
+    from npuprof.report.model import Report
 
 _BARS = 10
 
@@ -39,18 +43,50 @@ class Compared(Protocol):
         """The breakdown of the profile's steps."""
 
 
+def names_of(a: Info, b: Info) -> tuple[str, str]:
+    """Return what to call two runs in one text: name and cell, and start, path or a letter where these are equal."""
+    names = run_name(a), run_name(b)
+    for tell_apart in (_cell, _start, _folder):
+        if names[0] != names[1]:
+            return names
+        more = tell_apart(a), tell_apart(b)
+        if all(more) and more[0] != more[1]:
+            names = f"{names[0]}, {more[0]}", f"{names[1]}, {more[1]}"
+    return names if names[0] != names[1] else (f"{names[0]}, a", f"{names[1]}, b")
+
+
+def _cell(info: Info) -> str:
+    return cell_text(next(iter(info.code), ""))
+
+
+def _start(info: Info) -> str:
+    return (
+        "" if info.started_ns is None else f"{np.datetime64(info.started_ns // 1_000_000_000, 's')}".replace("T", " ")
+    )
+
+
+def _folder(info: Info) -> str:
+    return "" if info.recording is None else info.recording.name
+
+
+def _first(side: Sequence[Sequence[ComparedRun]]) -> Info:
+    return next((rank.info for run in side for rank in run), Info())
+
+
 @checked
 class Comparison(Difference):
     """A step of run `a` minus a step of run `b`: :attr:`rows`, :attr:`significant`, figures and exports.
 
-    In a notebook it shows the difference in one sentence, its causes, a waterfall and a differential flame graph.
+    In a notebook it shows how much faster a step is, why, the changed lines, and what is folded below them.
     """
 
     @classmethod
     def of(
-        cls, a: Iterable[Iterable[Compared]], b: Iterable[Iterable[Compared]], names: tuple[str, str] = ("a", "b")
+        cls, a: Iterable[Iterable[Compared]], b: Iterable[Iterable[Compared]], names: tuple[str, str] | None = None
     ) -> Comparison:
         """Compare programs: each side is one run or several, and each run one rank or several.
+
+        Without `names`, the sides are called by name and cell of their first runs.
 
         Raises
         ------
@@ -60,7 +96,7 @@ class Comparison(Difference):
         runs = [
             [[ComparedRun(rank.aligned, rank.info, rank.accounting) for rank in run] for run in side] for side in (a, b)
         ]
-        return cls(*sides(runs[0], runs[1]), names)
+        return cls(*sides(runs[0], runs[1]), names or names_of(*(_first(side) for side in runs)))
 
     @with_fallback("waterfall")
     def plot_waterfall(self, *, bars: int = _BARS) -> go.Figure:
@@ -91,16 +127,29 @@ class Comparison(Difference):
         return Info(name=" - ".join(self.names), simulated=self.simulated)
 
     def to_html(self, path: str | PathLike[str]) -> Path:
-        """Write a self-contained page with the tables and both figures; return its path."""
-        from npuprof.exports.difference import difference_page
+        """Write a self-contained page with the report and both figures; return its path."""
+        from npuprof.exports.html import page_html
 
         figures = {"Waterfall": self.plot_waterfall(), "Differential flame graph": self.plot_flamegraph()}
-        return atomic.write_text(path, difference_page(self, figures))
+        return atomic.write_text(path, page_html(self._report(), figures))
+
+    def _report(self, *, drawn: bool = False) -> Report:
+        """Return what is said of the difference; `drawn` with the flame graph as a picture."""
+        from npuprof.figures.drawing import figure_svg
+        from npuprof.report.difference import report_of_difference
+
+        return report_of_difference(self, drawing=figure_svg(self.plot_flamegraph()) if drawn else "")
+
+    def __str__(self) -> str:
+        from npuprof.report.text import report_text
+
+        return report_text(self._report())
 
     def _repr_html_(self) -> str:
-        from npuprof.exports.difference import difference_html
+        from npuprof.report.html import report_html
 
-        return difference_html(self)
+        interactive.keep_keys()
+        return report_html(self._report(drawn=True))
 
     def _ipython_display_(self) -> None:
         interactive.show_comparison(self)

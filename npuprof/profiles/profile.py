@@ -417,8 +417,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
         if not isinstance(other, Profile):
             return NotImplemented
-        names = (self.info.name, other.info.name)
-        return Comparison.of([[self]], [[other]], names if all(names) and names[0] != names[1] else ("a", "b"))
+        return Comparison.of([[self]], [[other]])
 
     def explore(
         self,

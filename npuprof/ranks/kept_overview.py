@@ -21,7 +21,7 @@ from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.together import every_table
 
 _WHAT = "overview"
-_FRAMES = ("steps", "communication", "caused", "accounted", "intervals")
+_FRAMES = ("steps", "communication", "caused", "accounted", "intervals", "by_rank", "lanes")
 _NOT_PLAIN = ("rows", "explore", "parts", "saves")
 
 
@@ -40,11 +40,17 @@ def _keep(ranks: RankTables, made: Overview, state: str) -> None:
         return
     accounting = made.advice.facts.accounting
     caused = made.caused.to_frame("wait_ns")
-    tables = (made.steps, made.communication, caused, accounting.steps, accounting.intervals)
+    tables = (
+        *(made.steps, made.communication, caused, accounting.steps, accounting.intervals),
+        *(made.by_rank, made.lanes),
+    )
     shown = enumerate(finding.rows for finding in made.advice.findings)
     evidence = {f"evidence {number}": rows for number, rows in shown if len(rows.columns)}
     facts = {
         "verdict": made.verdict,
+        "parts": dict(made.parts),
+        "slow": [*map(int, made.slow)],
+        "window": made.lanes.attrs,
         "findings": [
             {
                 field.name: _plain(getattr(finding, field.name))
@@ -70,7 +76,8 @@ def _read(ranks: RankTables, state: str) -> Overview | None:
     kept = known(ranks, _WHAT, state, _FRAMES)
     if kept is None:
         return None
-    (steps, communication, caused, accounted, intervals), facts = kept
+    (steps, communication, caused, accounted, intervals, by_rank, lanes), facts = kept
+    lanes.attrs = facts["window"]
     shown = known(ranks, _WHAT, state, tuple(facts["evidence"]))
     if shown is None:
         return None
@@ -89,6 +96,10 @@ def _read(ranks: RankTables, state: str) -> Overview | None:
     return Overview(
         facts["verdict"],
         Advice(about, findings, together_ns=facts["together_ns"], scope="ranks"),
+        facts["parts"],
+        by_rank,
+        lanes,
+        facts["slow"],
         steps,
         groups,
         communication,

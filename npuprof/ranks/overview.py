@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from npuprof.advice.findings import Advice
+from npuprof import interactive
+from npuprof.advice.findings import PARTS_OF_NAMES, Advice
+from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.rank_groups import RankGroup, groups_by_kind, pipelines, rank_groups
-from npuprof.analysis.rank_steps import ranks_by_step
+from npuprof.analysis.rank_steps import ranks_by_step, with_waiting
 from npuprof.errors import NpuprofError
 from npuprof.figures.with_fallback import with_fallback
 from npuprof.ranks.job import job_facts, recorded_groups, step_parts, waits_caused
+from npuprof.ranks.lanes import lanes
 from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.set_notes import notes_of
 from npuprof.ranks.transfers import absent_ranks
 from npuprof.sources.files.memory_limit import give_back
 from npuprof.tables.info import Info
-from npuprof.words.quantities import count, counted, duration, formatted_ranks, printable, share
+from npuprof.words.quantities import duration
 from npuprof.words.texts import LongText
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from npuprof.advice.job import JobFacts
+    from npuprof.report.model import Report
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,13 +40,21 @@ class Overview(LongText):
     Attributes
     ----------
     verdict
-        One line: the duration of a step, and its main causes.
+        The main cause, in one sentence.
     advice
         The findings about ranks, stages and waits.
+    parts
+        Nanoseconds of a mean step by part, which add up to it.
+    by_rank
+        The same of each rank: ``rank``, ``duration_ns`` and a column of nanoseconds for each part.
+    lanes
+        What at most eight ranks did in one step, on one clock; see :func:`npuprof.ranks.lanes.lanes`.
+    slow
+        The ranks that stand out: a step would be shorter without what they take longer.
     steps
         A row for each step of each rank: ``rank``, ``step`` (from 0 if the run has no numbers), ``duration_ns``,
         ``computing_ns``, ``waiting_ns``, ``moving_ns``, ``communication_ns`` (not known to be either), ``copy_ns``,
-        ``idle_ns``, ``between_steps_ns`` and ``not_recorded_ns``, which add up to the step.
+        ``idle_ns`` and ``between_steps_ns``, which add up to the step.
     groups
         The groups that communicate.
     communication
@@ -59,6 +72,10 @@ class Overview(LongText):
 
     verdict: str
     advice: Advice | None
+    parts: Mapping[str, int]
+    by_rank: pd.DataFrame = field(repr=False)
+    lanes: pd.DataFrame = field(repr=False)
+    slow: list[int]
     steps: pd.DataFrame
     groups: list[RankGroup] = field(repr=False)
     communication: pd.DataFrame
@@ -80,22 +97,6 @@ class Overview(LongText):
 
         return plot_rank_steps(self.steps, self.caused, self.info, absent=self.absent[:64])
 
-    def lines(self) -> list[str]:
-        """Return the verdict, absent ranks, findings and kinds of groups as lines of text."""
-        lines = [self.verdict]
-        if self.absent:
-            lines.append(f"absent ranks: {formatted_ranks(self.absent)}")
-        if self.advice is not None:
-            lines += self.advice.lines()[1:]
-        if self.warnings:
-            lines.append(self.warned())
-        kinds = (f"{kind} (waits {wait}, moves {moving} a step)" for kind, *_, wait, moving in self.kinds())
-        return lines + ([f"groups: {', '.join(kinds)}"] if len(self.communication) else [])
-
-    def warned(self) -> str:
-        """Return where the warnings are; empty without any."""
-        return f"warnings: {count(self.warnings)}; runs.notes has them" if self.warnings else ""
-
     def kinds(self) -> list[tuple[str, ...]]:
         """Return kind, origin, groups, ranks of the largest, operators, waiting and moving of each kind of group."""
         most = "at most " if self.absent else ""  # waits for absent ranks look like moving
@@ -107,75 +108,101 @@ class Overview(LongText):
         counts = [self.communication[name].astype(str).tolist() for name in ("groups", "size", "operators")]
         return list(zip(self.communication["kind"].tolist(), origin, *counts, waiting, moving, strict=True))
 
+    @cached_property
+    def _report(self) -> Report:
+        from npuprof.report.ranks import report_of_overview
+
+        return report_of_overview(self)
+
     def _one_line(self) -> str:
         """Return the verdict."""
         return f"of a job: {self.verdict}"
 
     def __str__(self) -> str:
-        return "\n".join(printable(line, 400) for line in self.lines())
+        from npuprof.report.text import report_text
+
+        return report_text(self._report)
 
     def _repr_html_(self) -> str:
-        from npuprof.exports.set_overview import overview_html
+        from npuprof.report.html import report_html
 
-        absent, warned = formatted_ranks(self.absent), self.warned()
-        return overview_html(self.verdict, self.advice, self.kinds(), absent, self.info, warned=warned)
+        interactive.keep_keys()
+        return report_html(self._report)
 
 
-def overview(ranks: RankTables) -> Overview:
-    """Return the overview of all ranks of a set."""
+def overview(ranks: RankTables, advice: Advice | None = None) -> Overview:
+    """Return the overview of all ranks of a set, with the findings of `advice` if they are known already."""
+    from npuprof.advice.job import JobFacts
     from npuprof.advice.job_findings import advise_job
+    from npuprof.report.ranks import main_cause
 
     ranks.scans.read_ahead()
     info = ranks.runs.merged_info
     steps = ranks_by_step(step_parts(ranks, newest=True))
     try:
-        facts: JobFacts | None = job_facts(ranks)
+        known = None if advice is None else advice.facts
+        facts: JobFacts | None = known if isinstance(known, JobFacts) else job_facts(ranks)
     except NpuprofError:
         facts = None
     give_back()
-    advice = None if facts is None else advise_job(facts, scope="ranks")
-    if facts is None or facts.job is None:
-        no_waits = pd.DataFrame(columns=["group", "rank", "wait_ns", "moving_ns"])
-        groups, communication = [], groups_by_kind([], no_waits, 1)
-    else:
-        groups = rank_groups(facts.job.rows, recorded_groups(entry.known for entry in ranks.runs.entries))
-        communication = groups_by_kind(groups, facts.job.rows, facts.steps)
-    caused = pd.Series(dtype="int64") if facts is None else waits_caused(facts)
+    if advice is None and facts is not None:
+        advice = advise_job(facts, scope="ranks")
     absent = absent_ranks(ranks)
-    verdict = _verdict(ranks, facts, advice, steps, absent)
+    entries = [entry for entry in ranks.runs.entries if not entry.is_cluster]
+    slow: list[int] = []
+    parts: dict[str, int] = {}
+    by_rank, seen = pd.DataFrame(), pd.DataFrame()
+    groups, communication = [], groups_by_kind([], pd.DataFrame(columns=["group", "rank", "wait_ns", "moving_ns"]), 1)
+    verdict = "None of these runs has a rank, so they are no job."
+    if facts is not None and advice is not None:
+        slow = sorted({rank for part in facts.parts("slow", "late", "stage") for rank in part.suspect.ranks})
+        slow = [rank for rank in slow if rank not in facts.unseen]
+        parts, by_rank = _means(ranks, facts, advice, absent)
+        seen = lanes(ranks, facts, _by_extra(facts, slow))
+        verdict = main_cause(
+            facts, advice, parts, runs=len(entries), ranked=sum(entry.info.rank is not None for entry in entries)
+        )
+        if facts.job is not None:
+            groups = rank_groups(facts.job.rows, recorded_groups(entry.known for entry in ranks.runs.entries))
+            communication = groups_by_kind(groups, facts.job.rows, facts.steps)
+    caused = pd.Series(dtype="int64") if facts is None else waits_caused(facts)
     warnings = int((notes_of(ranks)["severity"] != "info").sum())
-    return Overview(verdict, advice, steps, groups, communication, caused, ranks.runs.ranks, absent, warnings, info)
+    return Overview(
+        verdict, advice, parts, by_rank, seen, slow, steps, groups, communication, caused, ranks.runs.ranks, absent,
+        warnings, info,
+    )  # fmt: skip
 
 
-def _verdict(
-    ranks: RankTables, facts: JobFacts | None, advice: Advice | None, steps: pd.DataFrame, absent: Sequence[int]
-) -> str:
-    """Return one line on the job: what stands out, that nothing stands out, or why that is unknown."""
-    if advice is None or facts is None:
-        runs = counted(len(ranks.runs.entries), "run")
-        return f"{runs}, none with a known rank: nothing can be said about them together"
-    said = " · ".join([advice.headline(), *_shares(steps)])
-    if not advice.step_ns:
-        return f"{_ranks(len(ranks.runs.ranks))} without steps or device time: nothing can be said about the job"
-    if len(ranks.runs.ranks) == 1:
-        return f"One rank alone: {said}"
-    if facts.job is None:
-        return f"No two ranks have collectives in common: who waits for whom is not known. {said}"
-    if advice.fired:
-        return f"{advice.fired[0].title}. {said}"
-    if absent:
-        are = "is" if len(absent) == 1 else "are"
-        return f"{_ranks(len(absent))} {are} absent: who makes the others wait is not known. {said}"
-    return f"No rank, stage or wait stands out. {said}"
+def _by_extra(facts: JobFacts, slow: Sequence[int]) -> list[int]:
+    """Return ranks that stand out, that with the most extra time first."""
+    extra = dict.fromkeys(slow, 0)
+    for part in facts.parts("slow", "late", "stage"):
+        for rank in part.suspect.ranks:
+            if rank in extra:
+                extra[rank] = max(extra[rank], part.suspect.extra_ns)
+    return sorted(extra, key=lambda rank: (-extra[rank], rank))
 
 
-def _ranks(number: int) -> str:
-    return counted(number, "rank")
-
-
-def _shares(steps: pd.DataFrame) -> list[str]:
-    """Return the share of each part in the total time of all steps of all ranks."""
-    whole = int(steps["duration_ns"].sum())
-    parts = [name for name in steps if str(name).endswith("_ns") and name != "duration_ns"]
-    sums = {str(name).removesuffix("_ns"): int(steps[name].sum()) for name in parts}
-    return [f"{name} {share(time, whole)}" for name, time in sums.items() if time]
+def _means(
+    ranks: RankTables, facts: JobFacts, advice: Advice, absent: Sequence[int]
+) -> tuple[dict[str, int], pd.DataFrame]:
+    """Return the parts of a mean step, and of that of each rank, with waiting told by when the ranks arrived."""
+    recorded = facts.accounting.by_part().iloc[facts.basis.rows]
+    split = recorded
+    if recorded["communication"].any() and not absent:
+        waits = ranks.waits()
+        if set(recorded["rank"].tolist()) <= set(waits["rank"].tolist()):
+            split = with_waiting(recorded, waits)
+    parts = advice.parts()
+    count = max(len(split), 1)
+    waited = int(split["waiting"].sum() - recorded["waiting"].sum()) // count
+    moved = int(split["moving"].sum() - recorded["moving"].sum()) // count
+    if len(split) and not split["communication"].any():
+        moved = parts["communication"] - waited
+    parts["waiting"] += waited
+    parts["moving"] += moved
+    parts["communication"] -= waited + moved
+    whole = split.assign(idle=split[list(IDLE)].sum(axis=1))
+    names = ["duration_ns", *(name for name in PARTS_OF_NAMES if name in whole)]
+    by_rank: pd.DataFrame = whole.groupby("rank")[names].sum() // whole.groupby("rank")[names].count()
+    return parts, by_rank.reset_index()

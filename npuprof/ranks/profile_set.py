@@ -31,15 +31,15 @@ from npuprof.ranks.entries import read_entry
 from npuprof.ranks.job_processes import JobProcesses
 from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.run_list import RunList
-from npuprof.ranks.set_notes import MAX_SHOWN, notes_of
+from npuprof.ranks.set_notes import notes_of
 from npuprof.ranks.together import stacked_by_rank
-from npuprof.sources.base import Decoded
+from npuprof.sources.base import Decoded, size_of_files
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.detect import DetectedResult, detect
 from npuprof.sources.selection import Selection
 from npuprof.tables.info import Info
 from npuprof.words.quantities import counted, formatted_ranks
-from npuprof.words.texts import LongText, encodable, plain_lines
+from npuprof.words.texts import LongText
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -52,6 +52,11 @@ if TYPE_CHECKING:
     from npuprof.analysis.prediction import Prediction
     from npuprof.profiles.comparison import Comparison
     from npuprof.ranks.overview import Overview
+    from npuprof.report.model import Report
+
+
+_SMALL_BYTES = 64 << 20
+_MOST_KINDS = 10
 
 
 @checked
@@ -681,11 +686,10 @@ class ProfileSet(LongText, Exports):
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write a self-contained page; return its path.
 
-        It has the overview, figures of all ranks, the runs and the notes, and the timelines and flame graphs of single
-        ranks if there are few ranks, or all were read before.
+        It has the report, figures of all ranks, and the timelines and flame graphs of single ranks if there are few
+        ranks, or all were read before.
         """
-        head = self.overview()._repr_html_()
-        return atomic.write_text(path, self._page(self._all_figures(), head=head))
+        return atomic.write_text(path, self._page(self._all_figures()))
 
     def _all_figures(self) -> dict[str, go.Figure]:
         if len(self._runs.entries) <= job.FEW:
@@ -704,16 +708,73 @@ class ProfileSet(LongText, Exports):
         figures["Flame graph"] = self.flamegraph(weight="host" if on_host else "device")
         return figures
 
-    def _page(self, figures: Mapping[str, go.Figure], picture: str = "", *, head: str = "") -> str:
-        from npuprof.exports.html import set_page_html
+    def _page(self, figures: Mapping[str, go.Figure], picture: str = "") -> str:
+        from npuprof.exports.html import page_html
 
         del picture  # each rank has one of its own
-        return set_page_html(head, self._repr_html_(), self._merged_info(), self.notes, figures)
+        return page_html(self._report(folded=True), figures)
 
     def _is_seen_at_once(self) -> bool:
-        """Return whether small files and runs that were read suffice for an overview."""
+        """Return whether small files and runs that were read suffice for an overview, or reading takes little."""
         unread = [entry for entry in self._runs.entries if entry.outcome is None and not entry.is_cluster]
-        return not unread or bool(self._ranks.scans.rows_of("step_times") or self._ranks.scans.rows_of("communication"))
+        if not unread or self._ranks.scans.rows_of("step_times") or self._ranks.scans.rows_of("communication"):
+            return True
+        return self._is_small()
+
+    def _is_small(self) -> bool:
+        """Return whether reading all runs takes seconds at most."""
+        unread = [entry for entry in self._runs.entries if entry.outcome is None]
+        if len(self._runs.entries) > job.FEW:
+            return not unread
+        return sum(size_of_files(entry.run.path) for entry in unread) <= _SMALL_BYTES
+
+    def _seen(self) -> Overview:
+        """Return the overview that reports show: with findings about single ranks where all were read."""
+        from npuprof.ranks import kept_overview, overview
+
+        if self._is_small():
+            self.read()
+
+        def see() -> Overview:
+            if any(entry.outcome is None for entry in self._runs.entries):
+                return kept_overview.overview(self._ranks)
+            try:
+                advice = self.advice()
+            except NpuprofError:
+                advice = None
+            return overview.overview(self._ranks, advice)
+
+        return self._ranks.memo.of_state("seen", see)
+
+    def _report(self, *, folded: bool = False) -> Report:
+        """Return what is said of the set; `folded` with what unfolds, whose pictures and tables take longer."""
+        from npuprof.report import ranks as said
+
+        if not self._is_seen_at_once():
+            return said.report_of_runs(self._merged_info(), self.info, self.notes, said.unread_sentence("runs.read()"))
+        seen, info, notes = self._seen(), self.info, self.notes
+        if seen.advice is None or (len(self.ranks) == 1 and len(self) > 1) or not seen.advice.step_ns:
+            return said.report_of_runs(self._merged_info(), info, notes, seen.verdict)
+        report = said.report_of_overview(seen, notes)
+        if not folded:
+            return report
+        from npuprof.figures.drawing import figure_svg
+
+        entries = [entry for entry in self._runs.entries if not entry.is_cluster]
+        is_read = all(entry.profile is not None for entry in entries)
+        links = self.bandwidths()
+        has_lanes, several = len(seen.lanes) > 0, seen.advice.facts.basis.count > 1 or len(seen.ranks) > job.FEW
+        return said.with_details(
+            report,
+            timeline=figure_svg(self.plot_ranks()) if has_lanes else "",
+            heat=figure_svg(seen.plot()) if several else "",
+            waits=self.blame() if has_lanes else links.iloc[:0],
+            links=links[links["slow"].fillna(False).to_numpy(bool)],
+            kernels=self.by("op_type")[:_MOST_KINDS] if is_read else links.iloc[:0],
+            runs=info,
+            notes=notes,
+            numbers=said.numbers_of(seen),
+        )
 
     def _ipython_display_(self) -> None:
         interactive.show_set(self)
@@ -767,23 +828,15 @@ class ProfileSet(LongText, Exports):
         return f"of {counted(len(self), 'run')}{of} below {self.root}: overview() and advice() tell more"
 
     def __str__(self) -> str:
-        shown = self.info.head(MAX_SHOWN).to_string()
-        more = f"\n... and {len(self) - MAX_SHOWN} more" if len(self) > MAX_SHOWN else ""
-        absent = f"\nabsent ranks: {formatted_ranks(self.absent)}" if self.absent else ""
-        return plain_lines(f"{counted(len(self), 'run')} below {self.root}\n{shown}{more}{absent}")
+        from npuprof.report.text import report_text
+
+        return report_text(self._report())
 
     def _repr_html_(self) -> str:
-        from npuprof.exports.fragments import framed, grid_html
-        from npuprof.report.model import Table
+        from npuprof.report.html import report_html
 
-        shown = self.info.head(MAX_SHOWN)
-        columns = ["path", "rank", "front_end", "source", "host", "started", "state", "problem"]
-        shown = shown.assign(started=shown["started"].dt.strftime("%Y-%m-%d %H:%M:%S UTC"))[columns]
-        rows = [["" if pd.isna(cell) else str(cell) for cell in row] for row in shown.itertuples(index=False)]
-        title = f"{counted(len(self), 'run')} below {encodable(str(self.root))}"
-        more = f"<p>... and {len(self) - MAX_SHOWN} more</p>" if len(self) > MAX_SHOWN else ""
-        absent = f"<p>absent ranks: {formatted_ranks(self.absent)}</p>" if self.absent else ""
-        return framed(grid_html(Table(title, columns, rows, 0)) + more + absent)
+        interactive.keep_keys()
+        return report_html(self._report(folded=True))
 
 
 def _is_whole(value: object) -> bool:
@@ -791,7 +844,8 @@ def _is_whole(value: object) -> bool:
 
 
 def _compare(a: ProfileSet | Profile, b: ProfileSet | Profile) -> Comparison:
-    from npuprof.profiles.comparison import Comparison
+    from npuprof.profiles.comparison import Comparison, names_of
 
     first, second = ([side] if isinstance(side, Profile) else side for side in (a, b))
-    return Comparison.of([first], [second])
+    names = names_of(*(side.info if isinstance(side, Profile) else side._merged_info() for side in (a, b)))
+    return Comparison.of([first], [second], names)

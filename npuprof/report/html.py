@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from npuprof.report import pictures
-from npuprof.report.model import Code, CodeLine, Lane, Part, Report, Steps, Strip
+from npuprof.report.model import Bar, Changes, Code, CodeLine, Lane, Part, Report, Steps, Strip
 from npuprof.words import quantities
 from npuprof.words.quantities import duration, printable
 from npuprof.words.texts import AS_TEXT, KEYS, plain_line
@@ -74,9 +74,11 @@ def _rules() -> list[tuple[list[str], str]]:
 def _template() -> Template:
     loader = FileSystemLoader(_TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters |= {"markup": _markup, "line": _line, "head": _head, "rows": _rows}
+    environment.filters |= {"markup": _markup, "line": _line, "head": _head, "rows": _rows, "changed": _changed}
     environment.globals |= {
         "bar": _bar,
+        "bars": _bars,
+        "drawing": _drawing,
         "steps": _steps,
         "track": _track,
         "ticks": ticks,
@@ -118,6 +120,36 @@ def _steps(steps: Steps) -> Markup:
 def _track(lane: Lane, strip: Strip) -> Markup:
     shown = [segment.label for segment in lane.segments if segment.label][:12]
     return _image(pictures.lane_svg(lane, strip.length_ns), f"{lane.label}: {', '.join(shown)}", pictures.LANE_PX)
+
+
+def _bars(bars: Sequence[Bar]) -> Iterator[tuple[Bar, Markup]]:
+    begin, end = pictures.reach(bars)
+    for bar in bars:
+        yield bar, _image(pictures.waterfall_svg(bar, begin, end), bar.figure, pictures.WATERFALL_PX)
+
+
+def _drawing(alt: str, svg: str) -> Markup:
+    """Return a drawing as wide as the report, as high as it comes."""
+    return Markup('<img class="npuprof-picture" src="{}" alt="{}" style="width:100%;height:auto">').format(
+        pictures.picture(svg), alt
+    )
+
+
+def _changed(changes: Changes) -> Iterator[Markup]:
+    """Yield the lines of a change: those before pale, those after on a ground, each with its time."""
+    numbers = max(len(str(line.number)) for line in changes.lines)
+    times = [_figure(line.time_ns) for line in changes.lines]
+    width = max(len(changes.per), *map(len, times))
+    yield Markup('<span class="npuprof-faint">{}</span>').format(changes.per.rjust(width))
+    texts = _highlighted([line.text for line in changes.lines])
+    for line, time, text in zip(changes.lines, times, texts, strict=True):
+        look = "npuprof-added" if line.sign == "+" else "npuprof-faint"
+        sign = "+" if line.sign == "+" else "\u2212"
+        yield Markup('{}  <span class="{}">{} {}  {}</span>').format(
+            time.rjust(width), look, sign, str(line.number).rjust(numbers), text
+        )
+    if changes.more:
+        yield Markup('<span class="npuprof-faint">{}</span>').format(changes.more)
 
 
 def ticks(length_ns: int) -> list[tuple[str, float]]:

@@ -53,11 +53,12 @@ class Lane:
 
 @dataclass(frozen=True)
 class Strip:
-    """A window of time: what the host's lines and the devices did in it."""
+    """A window of time: what the host's lines and the devices did in it. In text it stands only if `in_text`."""
 
     title: str
     length_ns: int
     lanes: Sequence[Lane]
+    in_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,37 @@ class Code:
 
 
 @dataclass(frozen=True)
+class Bar:
+    """A row of a waterfall: a bar between two times, and the figure beside it."""
+
+    label: Markup
+    figure: str
+    start_ns: int
+    end_ns: int
+    look: Look
+    is_whole: bool = False
+
+
+@dataclass(frozen=True)
+class ChangedLine:
+    """A line of code before (`-`) or after (`+`) a change, and its time per step."""
+
+    sign: Literal["-", "+"]
+    number: int
+    text: str
+    time_ns: int
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changed lines of code in order; `more` says which are left out."""
+
+    per: str
+    lines: Sequence[ChangedLine]
+    more: str = ""
+
+
+@dataclass(frozen=True)
 class Table:
     """A small table of texts; its last `numeric` columns are numbers."""
 
@@ -117,13 +149,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Fold:
-    """A part that unfolds: its contents in order, of which HTML stands as it is."""
+    """A part that unfolds: its contents in order. A drawing is a description and an SVG; HTML stands as it is."""
 
     title: str
     texts: Sequence[Markup] = ()
     figures: Sequence[tuple[str, str]] = ()
+    drawings: Sequence[tuple[str, str]] = ()
     tables: Sequence[Table] = ()
     codes: Sequence[Code] = ()
+    reports: Sequence[Report] = ()
     html: str = ""
 
 
@@ -139,10 +173,13 @@ class Report:
         Whether the figures are of a simulated device.
     headline, aside
         The time of a step, and a few words beside it.
-    sentence
-        The main cause, with its line.
-    parts, steps, strips, problems, codes, folds
-        Bar, bars of the steps, typical step, findings, code, and what is folded.
+    verdict, sentence
+        The outcome of a comparison, and the main cause with its line.
+    parts, steps, strips, problems, codes, waterfall, changes, tables, folds
+        Bar, bars of the steps, typical step, findings, code, bars and lines of a comparison, what is listed, and what
+        is folded.
+    since
+        What changed since the run before, above what is folded.
     unknown
         What could not be checked, in a few words.
     cells
@@ -156,6 +193,7 @@ class Report:
     warnings: Sequence[Warned] = ()
     aside: str = ""
     aside_title: str = ""
+    verdict: str = ""
     sentence: Markup = ""
     parts: Sequence[Part] = ()
     parts_note: str = ""
@@ -163,6 +201,10 @@ class Report:
     strips: Sequence[Strip] = ()
     problems: Sequence[Problem] = ()
     codes: Sequence[Code] = ()
+    waterfall: Sequence[Bar] = ()
+    changes: Changes | None = None
+    tables: Sequence[Table] = ()
+    since: Markup = ""
     details: Sequence[Fold] = ()
     folds: Sequence[Fold] = ()
     unknown: str = ""

@@ -13,7 +13,7 @@ from html import escape
 import numpy as np
 
 from npuprof.figures.colours import ACTIVITIES, FASTER, PARTS, SLOWER, ink
-from npuprof.report.model import Lane, Look, Part, Segment, Steps
+from npuprof.report.model import Bar, Lane, Look, Part, Segment, Steps
 
 LOOKS: Mapping[Look, str] = {
     **ACTIVITIES,
@@ -21,17 +21,19 @@ LOOKS: Mapping[Look, str] = {
     "line": "#727982",
     "idle_line": PARTS["idle"],
     "wait_line": PARTS["waiting"],
+    "rest": "#68877a",
     "outlier": SLOWER,
     "faster": FASTER,
     "slower": SLOWER,
 }
 """Colours by what they stand for."""
 
-LANE_PX, BAR_PX, STEPS_PX = 18, 10, 26
+LANE_PX, BAR_PX, STEPS_PX, WATERFALL_PX = 18, 10, 26, 14
 """Heights of the pictures."""
 
 _NARROW_PX = 560  # of a strip in a narrow window: a label must fit there
 _CHARACTER_PX = 6.6  # of 11 px text, at most on average
+_BREAK = 0.7  # of the longest bar: changes that begin beyond it are drawn on an axis that does not begin at 0
 _LEAST = 0.0006  # of a lane: shorter pieces of one look are joined
 _MOST_BARS = 30
 _STEP_PX = 5
@@ -63,6 +65,23 @@ def lane_svg(lane: Lane, length_ns: int) -> str:
         if text and len(text) <= most:
             drawn.append(f'<text x="{100 * begin:.2f}%" dx="5" y="13" fill="{ink(colour)}">{escape(text)}</text>')
     return _document(LANE_PX, drawn)
+
+
+def reach(bars: Sequence[Bar]) -> tuple[int, int]:
+    """Return where the axis of a waterfall begins and ends; it begins at 0 unless that would hide the changes."""
+    ends = [time for bar in bars if not bar.is_whole for time in (bar.start_ns, bar.end_ns)]
+    low, high = min(ends, default=0), max([time for bar in bars for time in (bar.start_ns, bar.end_ns)], default=1)
+    return (max(low - (high - low) // 2, 0) if low > _BREAK * high else 0), max(high, 1)
+
+
+def waterfall_svg(bar: Bar, begin: int, end: int) -> str:
+    """Return a bar of a waterfall; the whole ones are broken where the axis does not begin at 0."""
+    whole = max(end - begin, 1)
+    first, last = sorted((max(time, begin) - begin) / whole for time in (bar.start_ns, bar.end_ns))
+    drawn = [_rectangle(first, max(last, first + 0.003), WATERFALL_PX - 2, LOOKS[bar.look])]
+    if bar.is_whole and begin:
+        drawn.append(f'<path d="M14 0l-6 {WATERFALL_PX}M20 0l-6 {WATERFALL_PX}" stroke="#fff" stroke-width="2"/>')
+    return _document(WATERFALL_PX, drawn)
 
 
 def steps_svg(steps: Steps) -> tuple[str, int]:

@@ -96,29 +96,32 @@ def _device(facts: Facts, row: int, begin: int, length: int) -> list[Segment]:
     return segments_of(starts, starts + chosen["duration_ns"].to_numpy(np.int64), chosen["part"].astype(str), length)
 
 
-def segments_of(starts: Int64, ends: Int64, looks: pd.Series[Any], length: int) -> list[Segment]:
-    """Return disjoint, ordered intervals as segments; of very many, each bin of the lane has one look."""
-    if len(starts) <= _MOST_SEGMENTS:
+def segments_of(
+    starts: Int64, ends: Int64, looks: pd.Series[Any], length: int, most: int = _MOST_SEGMENTS
+) -> list[Segment]:
+    """Return disjoint, ordered intervals as segments; of more than `most`, each bin of the lane has one look."""
+    bins = min(_BINS, most)
+    if len(starts) <= most:
         return [Segment(*piece) for piece in zip(starts.tolist(), ends.tolist(), looks, strict=True)]
     codes, names = pd.factorize(looks)
-    edges = np.linspace(0, length, _BINS + 1).astype(np.int64)
-    covered = np.zeros((len(names) + 1, _BINS), np.int64)
+    edges = np.linspace(0, length, bins + 1).astype(np.int64)
+    covered = np.zeros((len(names) + 1, bins), np.int64)
     for code in range(len(names)):
         of_look = codes == code
         covered[code] = within((starts[of_look], ends[of_look]), edges[:-1], edges[1:])
     covered[-1] = np.diff(edges) - covered.sum(axis=0)  # nothing
     # What a bin does not show is carried on to the next one, so that shares of the lane are right.
-    owed, most = np.zeros(len(names) + 1), np.zeros(_BINS, np.int64)
-    for at in range(_BINS):
+    owed, chosen = np.zeros(len(names) + 1), np.zeros(bins, np.int64)
+    for at in range(bins):
         owed += covered[:, at]
-        most[at] = owed.argmax()
-        owed[most[at]] -= edges[at + 1] - edges[at]
-    firsts = np.flatnonzero(np.append(True, most[1:] != most[:-1]))
-    lasts = np.append(firsts[1:], _BINS)
+        chosen[at] = owed.argmax()
+        owed[chosen[at]] -= edges[at + 1] - edges[at]
+    firsts = np.flatnonzero(np.append(True, chosen[1:] != chosen[:-1]))
+    lasts = np.append(firsts[1:], bins)
     return [
-        Segment(int(edges[first]), int(edges[last]), str(names[most[first]]))
+        Segment(int(edges[first]), int(edges[last]), str(names[chosen[first]]))
         for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
-        if most[first] < len(names)
+        if chosen[first] < len(names)
     ]
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 import unicodedata
 from collections.abc import Sequence
 
-from npuprof.report.model import Code, CodeLine, Report, Table
+from npuprof.report.model import Bar, Changes, Code, CodeLine, Report, Strip, Table
+from npuprof.report.pictures import reach
 from npuprof.words.quantities import duration, printable, share
 
 _WIDTH = 80
@@ -26,19 +28,92 @@ def report_text(report: Report, *, most_lines: int = _MOST_LINES) -> str:
         lines += _wrapped(warning.text)
     if report.headline:
         lines += ["", f"{report.headline}  {report.aside}".rstrip()]
-    lines += _wrapped(report.sentence) if report.sentence else []
+    lines += _wrapped(": ".join(filter(None, [report.verdict, report.sentence])))
     if report.parts:
         whole = sum(part.time_ns for part in report.parts)
         lines += _wrapped("   ".join(f"{part.label} {share(part.time_ns, whole)}" for part in report.parts))
+    for strip in report.strips:
+        lines += ["", *_strip_lines(strip)] if strip.in_text else []
     for number, problem in enumerate(report.problems, 1):
         gain = "   ".join(filter(None, [problem.gain, problem.share]))
         lines += ["", *_beside(f"{number}  {printable(problem.title, _LONGEST)}", gain)]
         lines += _wrapped(f"-> {problem.action}", "   ") if problem.action else []
     for code in report.codes:
         lines += ["", *([code.title] if code.title else []), *code_lines(code, most_lines)]
+    lines += ["", *_waterfall_lines(report.waterfall)] if report.waterfall else []
+    lines += ["", *_changed_lines(report.changes)] if report.changes else []
+    for table in report.tables:
+        lines += ["", *table_text(table)]
+    lines += ["", *_wrapped(report.since)] if report.since else []
     if report.unknown:
         lines += ["", report.unknown]
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(line.rstrip() for line in lines).strip("\n")
+
+
+_LANE = 56
+_OF_LOOK = {"computing": "█", "waiting": "░", "moving": "▒", "communication": "▒", "copy": "▒", "rest": "·"}
+_WORDS = {
+    "computing": "computing",
+    "waiting": "waiting",
+    "moving": "moving data",
+    "communication": "communication",
+    "rest": "not recorded",
+}
+_BAR_OF_CHANGE = 34
+
+
+def _strip_lines(strip: Strip) -> list[str]:
+    """Return the lanes of a strip as lines: each column has the look that takes most."""
+    edges = [strip.length_ns * at // _LANE for at in range(_LANE + 1)]
+    names, lines = max((width(lane.label) for lane in strip.lanes), default=0), []
+    for lane in strip.lanes:
+        drawn, owed = [], {" ": 0}
+        for begin, end in itertools.pairwise(edges):
+            owed[" "] += end - begin
+            for piece in lane.segments:
+                inside = max(min(piece.end_ns, end) - max(piece.start_ns, begin), 0)
+                mark = _OF_LOOK.get(piece.look, " ")
+                owed[" "] -= inside
+                owed[mark] = owed.get(mark, 0) + inside
+            drawn.append(max(owed, key=lambda mark: owed[mark]))
+            owed[drawn[-1]] -= end - begin  # what a column does not show is carried on to the next one
+        label = lane.label + " " * (names - width(lane.label))
+        lines.append(f"{label} {'*' if lane.is_marked else ' '} {''.join(drawn)}")
+    looks = {piece.look for lane in strip.lanes for piece in lane.segments}
+    key = [f"{_OF_LOOK[look]} {word}" for look, word in _WORDS.items() if look in looks]
+    return [*lines, f"{' ' * (names + 3)}{'   '.join([*key, duration(strip.length_ns)])}"]
+
+
+def _waterfall_lines(bars: Sequence[Bar]) -> list[str]:
+    """Return the rows of a waterfall with bars of characters."""
+    labels = [printable(bar.label, _LONGEST_CELL) for bar in bars]
+    names, figures = max(map(width, labels)), max(len(bar.figure) for bar in bars)
+    first, last = reach(bars)
+    lines = []
+    for bar, label in zip(bars, labels, strict=True):
+        low, high = sorted(
+            round(_BAR_OF_CHANGE * (max(time, first) - first) / (last - first)) for time in (bar.start_ns, bar.end_ns)
+        )
+        drawn = " " * low + ("█" if bar.is_whole else "▒") * max(high - low, 1)
+        lines.append(f"{label}{' ' * (names - width(label))}  {bar.figure:>{figures}}  {drawn}")
+    return lines
+
+
+def _changed_lines(changes: Changes) -> list[str]:
+    numbers = max(len(str(line.number)) for line in changes.lines)
+    times = [_time(line.time_ns) for line in changes.lines]
+    room = max(len(changes.per), *map(len, times))
+    lines = [changes.per.rjust(room)]
+    for line, time in zip(changes.lines, times, strict=True):
+        lines.append(f"{time:>{room}}  {line.sign} {line.number:>{numbers}}  {_code_text(line.text)}")
+    return [*lines, *([changes.more] if changes.more else [])]
+
+
+def _code_text(text: str) -> str:
+    """Return a line of code on one line, with its indent."""
+    expanded = text.expandtabs(4).rstrip()
+    indent = len(expanded) - len(expanded.lstrip())
+    return (" " * indent + printable(expanded, 10**6).lstrip())[:_LONGEST_CODE] if expanded else ""
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
@@ -83,10 +158,8 @@ def code_lines(code: Code, most: int) -> list[str]:
         first, second = (round(_BAR * time_ns / longest) for time_ns in (line.device_ns, line.idle_ns))
         bar = f"{'█' * first + '░' * second:{_BAR}}"[:_BAR]
         figures = " ".join(cell.rjust(size) for cell, size in zip(row, widths, strict=True) if size)
-        text = printable(line.text.expandtabs(4).rstrip(), 10**6) if line.text.strip() else ""
-        indent = len(line.text.expandtabs(4)) - len(line.text.expandtabs(4).lstrip())
-        text = (" " * indent + text.lstrip())[:_LONGEST_CODE]
-        lines.append(f"{figures} {bar} {_mark(line):>{marks}} {line.number:>{numbers}}  {text}")
+        mark = f"{_mark(line):>{marks}} {line.number:>{numbers}}"
+        lines.append(f"{figures} {bar} {mark}  {_code_text(line.text)}")
     return lines
 
 

@@ -189,12 +189,10 @@ def memory(explorer: Explorer) -> widgets.Widget:
 
 def compared(explorer: Explorer) -> widgets.Widget:
     """Return the difference of the two runs: text and tables, a waterfall and a flame graph."""
-    from npuprof.exports.difference import difference_html
-
     if explorer.beside is None:
         raise ValueError("there is no other run to compare with")
     minus = explorer.run - explorer.beside
-    tables = widgets.HTML(f"<div style='overflow-x:auto'>{difference_html(minus)}</div>")
+    tables = widgets.HTML(f"<div style='overflow-x:auto'>{minus._repr_html_()}</div>")
     return _column(tables, shown(minus.plot_waterfall()), shown(minus.plot_flamegraph()))
 
 

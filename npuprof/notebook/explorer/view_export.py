@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
+from html import escape
 
 from npuprof.errors import OptionsError
 from npuprof.exports.explorer import saved_explorer
-from npuprof.exports.fragments import text
 from npuprof.exports.html import page_of
 from npuprof.sources.slicing import within
 from npuprof.timeline.state import Timeline
-from npuprof.words.quantities import count
+from npuprof.words.quantities import count, printable
 
 _LONGEST_TITLE = 400
 _MOST_ROWS = 300_000  # maximum for a trace that is sent through the browser; about 60 MB
@@ -56,5 +56,5 @@ def page(timeline: Timeline) -> str:
     part = Timeline(tables, timeline.info)
     part.origin = timeline.origin
     title = f"{timeline.info.name or 'npuprof'}: timeline"
-    head = f'<h1 style="font-size:14px">{text(title, _LONGEST_TITLE)}</h1>'
+    head = f'<h1 style="font-size:14px">{escape(printable(title, _LONGEST_TITLE))}</h1>'
     return page_of(title, head + saved_explorer(part, None).html, {})
