@@ -113,6 +113,8 @@ def report_of_overview(seen: ReportedOverview, notes: pd.DataFrame | None = None
     outliers = f"usually {duration(advice.usual_ns)}" if basis.outliers else ""
     undecided = len(advice.cannot_tell)
     unknown = f"{counted(undecided, 'check')} need{'s' if undecided == 1 else ''} more data" if undecided else ""
+    if advice.scope == "ranks":
+        unknown = " · ".join(filter(None, (unknown, "runs.advice() judges single ranks too")))
     return Report(
         name,
         headline_of(advice) + ("" if notes is None else headline_mark(damaged_tables(notes))),

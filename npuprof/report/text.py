@@ -57,7 +57,7 @@ _WORDS = {
     "waiting": "waiting",
     "moving": "moving data",
     "communication": "communication",
-    "rest": "not recorded",
+    "rest": "between collectives",
 }
 _BAR_OF_CHANGE = 34
 
