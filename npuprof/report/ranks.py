@@ -35,7 +35,7 @@ from npuprof.tables.info import Info
 from npuprof.words.quantities import counted, duration, formatted_ranks, printable, share
 from npuprof.words.texts import cell_classes
 
-_MOST_PIECES = 240  # of a lane: eight of them are drawn
+_MOST_PIECES = 400  # of a lane: eight of them are drawn
 _MOST_RANKS, _MOST_RUNS, _MOST_WAITS, _MOST_LINKS = 64, 40, 16, 8
 _MOST_LISTED = 12  # runs of a set that is no job
 _MOST_NOTES = 20
