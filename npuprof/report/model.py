@@ -154,9 +154,9 @@ class Fold:
     title: str
     texts: Sequence[Markup] = ()
     figures: Sequence[tuple[str, str]] = ()
-    drawings: Sequence[tuple[str, str]] = ()
     tables: Sequence[Table] = ()
     codes: Sequence[Code] = ()
+    drawings: Sequence[tuple[str, str]] = ()
     reports: Sequence[Report] = ()
     html: str = ""
 
@@ -213,7 +213,7 @@ class Report:
     @property
     def is_brief(self) -> bool:
         """Whether there is a sentence and nothing else: no parts, findings, code or warnings."""
-        return not (self.parts or self.problems or self.codes or self.warnings or self.folds)
+        return not (self.parts or self.problems or self.codes or self.warnings or self.folds or self.tables)
 
 
 def code(text: str) -> Markup:
