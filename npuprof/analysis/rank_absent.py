@@ -19,6 +19,9 @@ from npuprof.analysis.rank_replay import Floats, Job
 from npuprof.analysis.rank_waits import LEAST_WAIT_NS
 from npuprof.arrays import Bools, Int64
 
+NO_RUN = "there is no run"
+"""The beginning of the notes about absent ranks."""
+
 _MOSTLY = 0.5  # of the steps
 _MOST_ADDED = 64  # ranks: of more, too little is known of what they did together
 """An absent rank that comes later than that is the last one, and not a little noise."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -131,25 +132,26 @@ class Comparison(Difference):
         from npuprof.exports.html import page_html
 
         figures = {"Waterfall": self.plot_waterfall(), "Differential flame graph": self.plot_flamegraph()}
-        return atomic.write_text(path, page_html(self._report(), figures))
+        return atomic.write_text(path, page_html(self._report, figures))
 
-    def _report(self, *, drawn: bool = False) -> Report:
-        """Return what is said of the difference; `drawn` with the flame graph as a picture."""
-        from npuprof.figures.drawing import figure_svg
+    @cached_property
+    def _report(self) -> Report:
         from npuprof.report.difference import report_of_difference
 
-        return report_of_difference(self, drawing=figure_svg(self.plot_flamegraph()) if drawn else "")
+        return report_of_difference(self)
 
     def __str__(self) -> str:
         from npuprof.report.text import report_text
 
-        return report_text(self._report())
+        return report_text(self._report)
 
     def _repr_html_(self) -> str:
+        from npuprof.figures.drawing import figure_svg
+        from npuprof.report.difference import with_drawing
         from npuprof.report.html import report_html
 
         interactive.keep_keys()
-        return report_html(self._report(drawn=True))
+        return report_html(with_drawing(self._report, figure_svg(self.plot_flamegraph())))
 
     def _ipython_display_(self) -> None:
         interactive.show_comparison(self)

@@ -717,9 +717,7 @@ class ProfileSet(LongText, Exports):
     def _is_seen_at_once(self) -> bool:
         """Return whether small files and runs that were read suffice for an overview, or reading takes little."""
         unread = [entry for entry in self._runs.entries if entry.outcome is None and not entry.is_cluster]
-        if not unread or self._ranks.scans.rows_of("step_times") or self._ranks.scans.rows_of("communication"):
-            return True
-        return self._is_small()
+        return not unread or bool(self._ranks.scans.rows_of("step_times")) or self._is_small()
 
     def _is_small(self) -> bool:
         """Return whether reading all runs takes seconds at most."""

@@ -9,6 +9,7 @@ from statistics import median_high
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.rank_absent import NO_RUN
 from npuprof.analysis.rank_replay import Job
 from npuprof.ranks.entries import Entry
 from npuprof.ranks.rank_tables import RankTables
@@ -32,9 +33,9 @@ def notes_of(ranks: RankTables) -> pd.DataFrame:
         notes.warning(runs.root.name, problem)
     absent = absent_ranks(ranks)
     for rank in absent[:MAX_SHOWN]:
-        notes.warning(f"rank {rank}", "there is no run of this rank")
+        notes.warning(f"rank {rank}", f"{NO_RUN} of this rank")
     if absent[MAX_SHOWN:]:
-        notes.warning("ranks", f"there are no runs of these ranks either: {formatted_ranks(absent[MAX_SHOWN:])}")
+        notes.warning("ranks", f"{NO_RUN} of ranks {formatted_ranks(absent[MAX_SHOWN:])} either")
     hosts = {host for host in runs.hosts if host is not None}
     if len(hosts) > 1:
         notes.info(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ _MOST_ROWS = 40
 _LEAST_ALIKE = 1 / 3  # of the lines of the shorter code: below that, lines at the same place have nothing in common
 _HARDLY = 0.1  # of the time before
 _HOST = "host"
+_SAME_CODE = "the code is the same"
 _LONGEST_NAME = 60
 _MINUS = "\N{MINUS SIGN}"
 
@@ -134,7 +135,7 @@ def changed_numbers(difference: Difference) -> list[int]:
     return [new for new, _ in _UserCode(difference).changed if new is not None]
 
 
-def report_of_difference(difference: Difference, *, unlike: Sequence[str] = (), drawing: str = "") -> Report:
+def report_of_difference(difference: Difference, *, unlike: Sequence[str] = ()) -> Report:
     """Return what is said of a difference.
 
     Parameters
@@ -143,8 +144,6 @@ def report_of_difference(difference: Difference, *, unlike: Sequence[str] = (), 
         The new run minus the one before.
     unlike
         The options in which both were recorded differently, as text.
-    drawing
-        The flame graph of the difference as SVG; empty to leave it out.
     """
     name, labels = _names(difference)
     user_code = _UserCode(difference)
@@ -155,7 +154,7 @@ def report_of_difference(difference: Difference, *, unlike: Sequence[str] = (), 
         guard for guard in difference.guards if not (unlike and guard.startswith(("the level", "the kind of device")))
     ]
     told = [f"recorded with other options: {'; '.join(unlike)}"] if unlike else []
-    same = [] if not user_code.is_known else ["the code is the same"] if not user_code.changed else []
+    same = [_SAME_CODE] if user_code.is_known and not user_code.changed else []
     counts = [steps_text(side) for side in (difference.a, difference.b)]
     steps = f"{counts[0]} each" if counts[0] == counts[1] else f"{counts[0]} against {counts[1]}"
     per = "per step" if has_steps else "in all"
@@ -175,16 +174,24 @@ def report_of_difference(difference: Difference, *, unlike: Sequence[str] = (), 
         folds=[
             *([Fold("All changed lines", reports=[Report("", "", changes=folded)])] if folded else []),
             Fold("Every row, tested for noise", _noise_texts(difference), tables=[_largest(difference, labels)]),
-            *([Fold("Flame graph of the difference", drawings=[("Flame graph", drawing)])] if drawing else []),
             Fold("All numbers", tables=[_parts(difference, labels)]),
         ],
         cells=cell_classes(common_cells(run.info.cells for side in (difference.a, difference.b) for run in side.runs)),
     )
 
 
+def with_drawing(report: Report, drawing: str) -> Report:
+    """Return a report with the flame graph of the difference, an SVG, before its last fold."""
+    fold = Fold("Flame graph of the difference", drawings=[("Flame graph of the difference", drawing)])
+    return replace(report, folds=[*report.folds[:-1], fold, *report.folds[-1:]]) if drawing else report
+
+
 def since_text(difference: Difference, report: Report) -> Markup:
-    """Return in one line what a step took before, and why it takes less, or more, now."""
-    return f"was {duration(difference.b_ns)}: {': '.join(filter(None, [plain(report.verdict), report.sentence]))}"
+    """Return in one line what a step took before, why it takes less, or more, now, and what makes it hard to tell."""
+    said = ": ".join(filter(None, [plain(report.verdict), report.sentence]))
+    same = f"{_SAME_CODE[:1].upper()}{_SAME_CODE[1:]}." if _SAME_CODE in report.origin else ""
+    doubts = [warning.text for warning in report.warnings]
+    return " ".join(filter(None, [f"was {duration(difference.b_ns)}: {said}", same, *doubts]))
 
 
 def _names(difference: Difference) -> tuple[str, tuple[str, str]]:

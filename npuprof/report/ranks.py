@@ -24,6 +24,7 @@ from npuprof.advice.job_rules import (
 )
 from npuprof.advice.wording import ranks_called
 from npuprof.analysis.accounting import BETWEEN_STEPS
+from npuprof.analysis.rank_absent import NO_RUN
 from npuprof.analysis.rank_groups import RankGroup
 from npuprof.analysis.rank_stages import of_stages
 from npuprof.report.damage import damage_lines, damaged_tables, headline_mark
@@ -38,7 +39,7 @@ from npuprof.words.texts import cell_classes
 _MOST_PIECES = 400  # of a lane: eight of them are drawn
 _MOST_RANKS, _MOST_RUNS, _MOST_WAITS, _MOST_LINKS = 64, 40, 16, 8
 _MOST_LISTED = 12  # runs of a set that is no job
-_MOST_NOTES = 20
+_MOST_NOTES, _MOST_WARNINGS = 20, 3
 _LONGEST_NAME = 160
 
 
@@ -90,6 +91,10 @@ class ReportedOverview(Protocol):
         """The ranks without a run."""
 
     @property
+    def warnings(self) -> int:
+        """The number of notes that are warnings or errors."""
+
+    @property
     def info(self) -> Info:
         """The facts."""
 
@@ -115,6 +120,8 @@ def report_of_overview(seen: ReportedOverview, notes: pd.DataFrame | None = None
     unknown = f"{counted(undecided, 'check')} need{'s' if undecided == 1 else ''} more data" if undecided else ""
     if advice.scope == "ranks":
         unknown = " · ".join(filter(None, (unknown, "runs.advice() judges single ranks too")))
+    if notes is None and seen.warnings:
+        unknown = " · ".join(filter(None, (unknown, f"{counted(seen.warnings, 'warning')} in runs.notes")))
     return Report(
         name,
         headline_of(advice) + ("" if notes is None else headline_mark(damaged_tables(notes))),
@@ -186,7 +193,7 @@ def main_cause(facts: JobFacts, advice: Advice, parts: Mapping[str, int], *, run
     }.get(found.rule)
     if found.rank is not None and found.rule == waiting.RULE.name:  # as one rank sees it
         said = None
-    return (plain(said()) if said else "") or _by_part(facts, advice, parts)
+    return (said() if said else "") or _by_part(facts, advice, parts)
 
 
 def _uneven(facts: JobFacts) -> str:
@@ -308,8 +315,14 @@ def _absent(absent: Sequence[int]) -> list[Warned]:
 
 
 def _damage(notes: pd.DataFrame) -> list[Warned]:
+    """Return why figures cannot be trusted: what failed, what is missing, and how ranks differ from each other."""
     errors = [Warned("error", plain(line)) for line in error_lines(notes)]
-    return [*errors, *(Warned("warning", plain(line)) for line in damage_lines(notes))]
+    warned = notes[((notes["severity"] == "warning") & (notes["lacks"] == "")).to_numpy(bool)]
+    warned = warned[~warned["message"].str.startswith(NO_RUN).to_numpy(bool)]
+    lines = [f"{source}: {message}" for _, source, message in note_rows(warned, _MOST_WARNINGS)]
+    if more := len(warned) - len(lines):
+        lines.append(f"{counted(more, 'more warning')} in the notes below")
+    return [*errors, *(Warned("warning", plain(line)) for line in [*damage_lines(notes), *lines])]
 
 
 def _folds(seen: ReportedOverview, advice: Advice) -> list[Fold]:

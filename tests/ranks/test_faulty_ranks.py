@@ -157,8 +157,9 @@ def test_steps_with_other_numbers_than_those_of_most_ranks_are_reported(
     steps.write_text("".join(",".join(row) + "\n" for row in (head, *rows)))
     for _ in range(2):  # the second time from the cache
         overview = load_set(folder).overview()
-        assert "warnings: 1; runs.notes has them" in overview.lines()
-        assert "warnings: 1; runs.notes has them" in overview._repr_html_()
+        assert "1 warning in runs.notes" in str(overview)
+        assert "1 warning in runs.notes" in overview._repr_html_()
+    assert "rank 5 has the steps 11, 12" in " ".join(str(load_set(folder)).split())  # on top
     runs = load_set(folder)
     assert not len(runs.notes)  # nothing was read yet
     runs.plot_steps()
