@@ -101,7 +101,7 @@ def show_run(
         rerun = since_before() if since_before is not None else None
         if run._report.is_brief and rerun is None:
             return []
-        return _folds(run, rerun, saved_bytes - len(json.dumps(top)))
+        return _folds(run, rerun, top, saved_bytes - len(json.dumps(top)))
 
     _show({"report": first, "folded parts": second}, run.info.recording)
 
@@ -160,7 +160,7 @@ def _top(run: Profile) -> list[_Bundle]:
     return [{"text/plain": report_text(report), "text/html": report_html(report, "top")}]
 
 
-def _folds(run: Profile, rerun: Rerun | None, saved_bytes: int) -> list[_Bundle]:
+def _folds(run: Profile, rerun: Rerun | None, top: list[_Bundle], saved_bytes: int) -> list[_Bundle]:
     """Return what is folded, and before it what changed since the run before."""
     from npuprof.report.difference import since_text
     from npuprof.report.html import report_html
@@ -176,7 +176,8 @@ def _folds(run: Profile, rerun: Rerun | None, saved_bytes: int) -> list[_Bundle]
         since = since_text(rerun.comparison, change)
         report = replace(report, since=since, folds=[Fold("What changed", reports=[change]), *folds])
         texts.insert(0, report_text(Report("", "", sentence=since, changes=change.changes)))
-    return [{"text/plain": "\n\n".join(texts), "text/html": report_html(report, "folds")}]
+    above = "".join(bundle["text/html"] for bundle in top)
+    return [{"text/plain": "\n\n".join(texts), "text/html": report_html(report, "folds", above)}]
 
 
 def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:

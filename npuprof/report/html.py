@@ -37,7 +37,7 @@ _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
 _TICK_ROOM = 0.06  # of an axis, for its last label
 
 
-def report_html(report: Report, part: Literal["all", "top", "folds"] = "all") -> str:
+def report_html(report: Report, part: Literal["all", "top", "folds"] = "all", above: str = "") -> str:
     """Return a report as an HTML fragment.
 
     Every text is escaped and shortened. There is no script, unless a fold brings its own.
@@ -48,19 +48,21 @@ def report_html(report: Report, part: Literal["all", "top", "folds"] = "all") ->
         What to say.
     part
         ``top`` for all that is not folded, ``folds`` for the row of folded parts, which an output of its own may hold.
+    above
+        The other part, if it is an output above: what it has of the style is not repeated.
     """
     classes = " ".join([CLASS, KEYS, AS_TEXT, *report.cells, *(["npuprof-folds"] if part == "folds" else [])])
     shown = _template().render(report=report, part=part, classes=classes)
-    return shown if report.is_brief else f"<style>{_style(shown)}</style>{shown}"
+    return shown if report.is_brief else f"<style>{_style(shown, above)}</style>{shown}"
 
 
-def _style(shown: str) -> str:
+def _style(shown: str, above: str) -> str:
     """Return the rules of the style that apply to a fragment: each line of the file is a rule."""
     used = {f".{name}" for names in _CLASSES.findall(shown) for name in names.split()}
     return "".join(
         rule
         for selectors, rule in _rules()
-        if any(used.issuperset(_CLASS_NAMES.findall(selector)) for selector in selectors)
+        if rule not in above and any(used.issuperset(_CLASS_NAMES.findall(selector)) for selector in selectors)
     )
 
 

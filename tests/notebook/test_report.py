@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -104,20 +105,23 @@ def test_names_are_shown_as_text() -> None:
 @pytest.mark.slow
 def test_an_empty_run_is_shown() -> None:
     bundles = shown(Profile(Decoded(factories.all_tables(), factories.info(), Notes())))
-    assert [set(bundle) for bundle in bundles] == [{"text/plain", "text/html"}] * 2
-    assert "<script" not in bundles[1]["text/html"]
+    assert [set(bundle) for bundle in bundles] == [{"text/plain", "text/html"}]
+    assert "<script" not in bundles[0]["text/html"]
 
 
 @pytest.mark.long
 def test_a_large_run_stays_below_a_megabyte() -> None:
     names = [f"{'a_kernel_with_a_long_name_' * 8}{number}" for number in range(5)]
-    run = Profile(Decoded(factories.profile(20_000, kernel_names=names), factories.info(), Notes()))
+    tables, noise = factories.profile(20_000, kernel_names=names), np.random.default_rng(1)
+    for name in ("kernels", "operators", "api"):  # as in life: equal lengths would take no room
+        tables[name] = tables[name].assign(duration_ns=noise.integers(1, 9_000, len(tables[name])))
+    run = Profile(Decoded(tables, factories.info(), Notes()))
     bundles = shown(run)
     assert len(json.dumps(bundles)) < 1_000_000
     whole = Saved(data_of(bundles[1]["text/html"])).header
     assert whole["merged"] == 0
-    part = shown(run, saved_bytes=500_000)
-    assert len(json.dumps(part)) < 500_000
+    part = shown(run, saved_bytes=215_000)
+    assert len(json.dumps(part)) < 215_000
     assert 0 < Saved(data_of(part[1]["text/html"])).header["merged"] < whole["slices"]
     pictures = shown(run, saved_bytes=0)
     assert "<script" not in pictures[1]["text/html"]
