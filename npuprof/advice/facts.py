@@ -354,7 +354,10 @@ class Facts:
     def code_lines(self) -> CodeLines:
         """The costs of the lines of the user's code, in steps of every kind."""
         steps = of_every_kind(self.accounting, self.tables, self.info)
-        return CodeLines(self.tables, steps, self._places, self.info.code, executed_spans(self.info.executed))
+        cells, (begin, end) = executed_spans(self.info.executed), self.info.recorded
+        if self.accounting.of_host and not len(cells[0]) and begin is not None and end is not None:
+            cells = np.array([begin], np.int64), np.array([end], np.int64)
+        return CodeLines(self.tables, steps, self._places, self.info.code, cells)
 
     @cached_property
     def cell_lines(self) -> CellLines:

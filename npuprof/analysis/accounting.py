@@ -172,6 +172,7 @@ def account(
     apart: Collection[int] = (),
     executed: Collection[tuple[str, int, int]] = (),
     examination: Collection[Violation] = (),
+    recorded: tuple[int | None, int | None] = (None, None),
 ) -> Accounting:
     """Attribute each nanosecond of each step of each device to one part and one cause.
 
@@ -190,6 +191,8 @@ def account(
         that of the device's work is accounted for.
     examination
         What is impossible or missing: :attr:`npuprof.tables.info.Info.examination`.
+    recorded
+        Start and stop of the collection: the time of a run with neither steps nor a device.
     """
     cells = executed_spans(executed)
     windows = {
@@ -208,8 +211,11 @@ def account(
     ]
     accounted.append(_vendor(times[~known.isin(devices).to_numpy(bool)] if "rank" not in times else times))
     if is_of_host(tables):
-        alone = step_windows(tables, _NO_DEVICE).timed().lasting().clipped(*bounds)
-        accounted = [_host(tables, _within_cells(alone, cells))]
+        alone = step_windows(tables, _NO_DEVICE).timed().lasting()
+        begin, end = recorded
+        if alone.basis == "run" and len(alone.starts) == 1 and begin is not None and end is not None and begin < end:
+            alone = replace(alone, starts=np.array([begin]), ends=np.array([end]))
+        accounted = [_host(tables, _within_cells(alone.clipped(*bounds), cells))]
     steps: pd.DataFrame = pd.concat([device.steps for device in accounted], ignore_index=True)
     if rank is not None:
         steps["rank"] = steps["rank"].fillna(rank)
@@ -222,7 +228,7 @@ def of_every_kind(accounting: Accounting, tables: Mapping[str, pd.DataFrame], in
         return accounting
     tables = {**tables, "steps": tables["steps"].drop(columns="counted")}
     without_host = [clock.device_id for clock in info.clocks if not clock.joined]
-    return account(tables, info.rank, info.selection, without_host, info.executed, info.examination)
+    return account(tables, info.rank, info.selection, without_host, info.executed, info.examination, info.recorded)
 
 
 def unrecorded(examination: Iterable[Violation], device_id: int) -> Spans:

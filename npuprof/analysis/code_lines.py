@@ -14,7 +14,7 @@ from npuprof.analysis.accounting import IDLE, Accounting
 from npuprof.analysis.correlation import LAYERS
 from npuprof.analysis.host_accounting import is_of_host
 from npuprof.analysis.idle_causes import UNKNOWN
-from npuprof.analysis.intervals import Spans, within
+from npuprof.analysis.intervals import Spans, total, within
 from npuprof.analysis.memory_peak import blocks_at_peak
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.places import BETWEEN, GUESSED, Places, has_user_frames
@@ -144,7 +144,7 @@ class CodeLines:
         columns = {
             "device_ns": (_sums(count, of_kernel, kernels["duration_ns"].to_numpy(np.int64)), not alone),
             "idle_ns": (idle, not alone),
-            "host_ns": (_sums(count, *self._host()[1:]), has_host),
+            "host_ns": (self._host_ns(), has_host),
             "launches": (_sums(count, of_kernel, ones[: len(kernels)]), not alone),
             "operators": (_sums(count, of_operator, ones[: len(of_operator)]), bool(len(operators))),
             "peak_bytes": (peak, bool(len(self._peak))),
@@ -160,6 +160,16 @@ class CodeLines:
             }
         )
         return table
+
+    def _host_ns(self) -> Int64:
+        """Return the time of all threads by line; without a device that of the main thread, in all the wall time."""
+        threads, lines, times = self._host()
+        is_alone = is_of_host(self._tables) and bool(len(self._executed[0]))
+        is_counted = (threads == self.main_thread) | (not is_alone)
+        sums = _sums(len(self._located[0]), lines[is_counted], times[is_counted])
+        if is_alone:
+            sums[-1] += max(0, total(self._executed) - int(sums.sum()))
+        return sums
 
     def of_rows(self, table: str, rows: Int64) -> Int64:
         """Return for rows of a host table, or of ``kernels``, the rows of :meth:`table`, -1 for none."""

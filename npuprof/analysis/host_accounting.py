@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
 import pandas as pd
 
 from npuprof.analysis.device_words import has_device
@@ -31,6 +32,12 @@ def _forward(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
     return {**named("marks", lambda name: "DistributedDataParallel.forward" in name)(tables), **forward(tables)}
 
 
+def _python(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:
+    """Return the calls of Python, which samples see late, and the statements of the cell."""
+    statements = np.ones(len(tables["statements"]), bool)
+    return {**named("python", lambda _: True)(tables), "statements": statements}
+
+
 ACTIVITIES = (
     IdleCause("dataloader", _spanning(lambda name: "DataLoader" in name)),
     IdleCause("python_gc", collections),
@@ -39,7 +46,7 @@ ACTIVITIES = (
     IdleCause("forward", _forward),
     IdleCause("other_operators", named("operators", lambda name: not _collective(name))),
     IdleCause("communication", _spanning(_collective)),
-    IdleCause("python", named("python", lambda _: True)),
+    IdleCause("python", _python),
 )
 """The activities of the host in order of precedence: each takes its share of the time that earlier ones leave."""
 

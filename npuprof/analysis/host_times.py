@@ -91,7 +91,7 @@ def host_times(tables: Mapping[str, pd.DataFrame], accounting: Accounting, top: 
     return HostTimes(
         alone=True,
         parts=_parts(accounting),
-        steps=len(accounting.steps) if has_steps else 0,
+        steps=accounting.basis.count if has_steps else 0,
         operators=len(calls) or None,
         python=len(tables["python"]) or None,
         operators_ns=total(union(starts, starts + calls["duration_ns"].to_numpy(np.int64))) if len(calls) else None,
@@ -103,6 +103,7 @@ def host_times(tables: Mapping[str, pd.DataFrame], accounting: Accounting, top: 
 
 def _parts(accounting: Accounting) -> dict[str, int]:
     rows = accounting.intervals
+    rows = rows[np.isin(rows["row"].to_numpy(), accounting.basis.rows)]
     names = rows["cause"].astype(str).where(rows["part"] != BETWEEN_STEPS, BETWEEN_STEPS)
     times = rows.groupby(names)["duration_ns"].sum().sort_values(ascending=False, kind="stable")
     return {str(name): int(time) for name, time in times.items() if time}

@@ -15,7 +15,7 @@ from npuprof.analysis.device_words import runtime_of
 from npuprof.analysis.host_times import HostTimes, host_times
 from npuprof.analysis.intervals import executed_spans, total, union, within
 from npuprof.analysis.memory_peak import BLOCKS, owning_devices, peak_of_blocks
-from npuprof.analysis.step_windows import Origin, of_counted_kind, run_window
+from npuprof.analysis.step_windows import Origin, run_window
 from npuprof.tables.info import Info
 from npuprof.words.quantities import counted, size
 
@@ -115,8 +115,8 @@ class Summary:
     memory_peaks
         The highest allocation of each device and component: ``device_id, component, time_ns, allocated_bytes,
         reserved_bytes`` (at the same time).
-    steps
-        ``step, duration_ns`` in order of time, of the kind that figures per step are of.
+    step_ns
+        The mean step; None without steps.
     host
         Host times, for a run without a device.
     runtime
@@ -131,7 +131,7 @@ class Summary:
     longest_kernels: pd.DataFrame
     top_api: pd.DataFrame
     memory_peaks: pd.DataFrame
-    steps: pd.DataFrame
+    step_ns: int | None
     host: HostTimes
     runtime: str
 
@@ -154,11 +154,16 @@ def summarise(
     """
     counted_names = ("kernels", "tasks", "api", "operators", "communication", "steps")
     parts = (
-        account(tables, selection=info.selection, executed=info.executed, examination=info.examination)
+        account(
+            tables,
+            selection=info.selection,
+            executed=info.executed,
+            examination=info.examination,
+            recorded=info.recorded,
+        )
         if accounting is None
         else accounting
     )
-    steps = tables["steps"][of_counted_kind(tables["steps"])]
     return Summary(
         wall_ns=_wall_ns(tables, info),
         devices=() if parts.of_host else device_times(parts, by_rank="rank" in tables["step_times"]),
@@ -168,7 +173,7 @@ def summarise(
         longest_kernels=longest_kernels(tables["kernels"], top),
         top_api=_totals(tables["api"], ["name", "level"]).head(top),
         memory_peaks=memory_peaks(tables["memory"], tables["allocations"]),
-        steps=steps.sort_values("start_ns", kind="stable")[["step", "duration_ns"]].reset_index(drop=True),
+        step_ns=parts.basis.mean_ns if (parts.steps["basis"] != "run").any() else None,
         host=host_times(tables, parts, top),
         runtime=runtime_of(tables["api"]["name"].cat.categories, info),
     )
@@ -186,7 +191,7 @@ def _wall_ns(tables: Mapping[str, pd.DataFrame], info: Info) -> int | None:
 
 
 def device_times(accounting: Accounting, *, by_rank: bool = False) -> tuple[DeviceTimes, ...]:
-    """Sum the steps of each device, ordered by device.
+    """Sum the steps of each device that figures rest on, ordered by device.
 
     Parameters
     ----------
@@ -195,7 +200,7 @@ def device_times(accounting: Accounting, *, by_rank: bool = False) -> tuple[Devi
     by_rank
         Whether the rows are ranks instead of devices of one run.
     """
-    parts = accounting.by_part()
+    parts = accounting.by_part().iloc[accounting.basis.rows]
     devices = []
     for number, rows in parts.groupby("rank" if by_rank else "device_id", dropna=False, sort=True):
         device = rows["device_id"].dropna()

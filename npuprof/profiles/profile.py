@@ -155,7 +155,9 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         if isinstance(self.tables, LazyTables):
             self.tables.make_all()  # what is missing in any of them is known then
         info = self.info
-        return account(self.aligned, info.rank, info.selection, apart(self._clocks), info.executed, info.examination)
+        without_host = apart(self._clocks)
+        of_run = info.executed, info.examination, info.recorded
+        return account(self.aligned, info.rank, info.selection, without_host, *of_run)
 
     def _step_parts(self) -> pd.DataFrame:
         return self.accounting.by_part()

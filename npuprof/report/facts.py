@@ -105,8 +105,8 @@ def key_figures(summary: Summary) -> list[tuple[str, str]]:
     ]
     if peak is not None:
         figures.append(("memory peak" + f" of {BLOCKS}" * (of == BLOCKS), size(int(peak))))
-    if len(summary.steps):
-        figures.append(("mean step", duration(int(summary.steps["duration_ns"].sum()) // len(summary.steps))))
+    if summary.step_ns is not None:
+        figures.append(("mean step", duration(summary.step_ns)))
     return _host_figures(summary, figures) if summary.host.alone else figures
 
 

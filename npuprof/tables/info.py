@@ -192,6 +192,11 @@ class Info(LongText):
     unprofiled_children: dict[str, int] = field(default_factory=dict)
 
     @property
+    def recorded(self) -> tuple[int | None, int | None]:
+        """Start and stop of the collection, as far as they are known."""
+        return self.started_ns, self.stopped_ns
+
+    @property
     def thinking_ns(self) -> int:
         """The time of the run in which no cell ran; 0 unless cells are known."""
         if not self.executed or self.started_ns is None or self.stopped_ns is None:

@@ -212,7 +212,7 @@ def test_figures_per_step_are_of_one_kind_and_epochs_are_in_the_timeline(cells: 
     told = r"11 steps,.* the loop of line 3; 9 of the loop of line 5 take"  # a median may stand between
     assert re.search(told, run.advice().headline())
     assert run.launches["step"].value_counts().sort_index().tolist() == [1] * 21
-    assert len(run.summary.steps) == 12
+    assert len(run.steps) == 12
     costs = run.code().to_frame().set_index("line")
     assert costs.loc[6, "idle_ns"] > 0  # in the evaluation, too
     groups = layers.groups(Slices(run.tables))

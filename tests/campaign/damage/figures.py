@@ -77,7 +77,7 @@ def _of_report(run: Profile) -> Iterator[tuple[str, dict[str, float], tuple[str,
     for device in summary.devices:
         for part, time_ns in device.parts.items():
             yield f"report: {device.label}, {part}", {"": float(time_ns)}, _PARTS.get(part, (*_DEVICE, *STEPS))
-    yield "report: steps", {"": float(len(summary.steps)), "time": float(summary.steps["duration_ns"].sum())}, STEPS
+    yield "report: steps", {"": float(summary.step_ns or 0)}, STEPS
     for name, table in (("top_ops", "kernels"), ("top_api", "api")):
         sums = getattr(summary, name).groupby("name", observed=True)["total_ns"].sum()
         yield f"report: {name}", _plain(sums), (table,)

@@ -206,6 +206,12 @@ def _breakdown(run: Profile | ProfileSet) -> Parts:
     return _plain(breakdown(run).groupby("part", observed=True)["duration_ns"].sum())
 
 
+def _of_basis(run: Profile) -> Parts:
+    """Return the time of each part in the steps that reports are of."""
+    rows = run.accounting.by_part().iloc[run.accounting.basis.rows]
+    return {part: int(rows[part].sum()) for part in PARTS}
+
+
 def _report(run: Profile) -> Parts:
     parts = {part: sum(device.parts[part] for device in run.summary.devices) for part in PARTS}
     of_host = dict(run.summary.host.parts)
@@ -307,7 +313,7 @@ def _text(run: Profile) -> Parts:
 
 def _to_print(run: Profile) -> Parts:
     """Return what the report's text says, from breakdown(), the table of kernels, and the owners of memory."""
-    printed, times = _text(run), _breakdown(run)
+    printed, times = _text(run), _of_basis(run)
     figures = {
         "computing": times.get("computing", 0.0),
         "communication alone": sum(times.get(part, 0.0) for part in ("waiting", "moving", "communication")),
