@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -43,6 +43,9 @@ from npuprof.analysis.what_if import compared, predicted, replay_of, task_durati
 from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError
 from npuprof.tables.info import Info
+
+if TYPE_CHECKING:
+    from npuprof.advice.outliers import Outlier
 
 _GRAPH = re.compile(r"aclmdl(RI)?Execute|ModelExecute|GraphLaunch")
 _MOSTLY = 0.5  # of the kernels
@@ -101,6 +104,25 @@ class Facts:
     def excess_ns(self) -> int:
         """What outliers add to the mean step."""
         return self.basis.excess_ns
+
+    @cached_property
+    def outliers(self) -> list[Outlier]:
+        """The outliers, with what takes most of their extra time."""
+        from npuprof.advice.outliers import outliers
+
+        return outliers(self)
+
+    @cached_property
+    def judged_rows(self) -> Int64:
+        """The rows of the basis that gates judge: all but outliers that have nothing in common with another."""
+        from npuprof.advice.outliers import judged_rows
+
+        return judged_rows(self)
+
+    @property
+    def judged_ns(self) -> int:
+        """The mean that gates judge, rounded down."""
+        return sum(time for _, _, time in self.judged_causes)
 
     @cached_property
     def backlog(self) -> Backlog | None:
@@ -286,7 +308,7 @@ class Facts:
     @cached_property
     def judged_causes(self) -> list[tuple[str, str, int]]:
         """Part, cause and time of the mean that gates judge, rounded so that their sum is it rounded down."""
-        return self._means(self.basis.judged_rows)
+        return self._means(self.judged_rows)
 
     def _means(self, steps: Int64) -> list[tuple[str, str, int]]:
         sums = np.cumsum(self.sums[steps].sum(axis=0))
@@ -299,7 +321,7 @@ class Facts:
         """Return the time of some parts, or of one activity of the host, in each step that gates judge."""
         rows = self.accounting.intervals
         of_part = [name in parts for name in rows["part"].cat.categories]
-        sums = self.sums[self.basis.judged_rows][:, of_part]
+        sums = self.sums[self.judged_rows][:, of_part]
         causes = [None, *rows["cause"].cat.categories]
         times: Int64 = sums[:, :, [not activity or cause == activity for cause in causes]].sum(axis=(1, 2))
         return times
@@ -307,7 +329,7 @@ class Facts:
     @cached_property
     def balanced(self) -> Int64:
         """Which of the steps that gates judge all ranks and devices have, of shape (ranks, steps)."""
-        table = complete(by_rank(self.accounting.steps.iloc[self.basis.judged_rows]))
+        table = complete(by_rank(self.accounting.steps.iloc[self.judged_rows]))
         return table.to_numpy(np.int64)
 
     @cached_property

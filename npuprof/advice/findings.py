@@ -386,7 +386,7 @@ class Advice(LongText):
         """Return whether a finding may gain a share of a step; None if the noise or lost records leave it open."""
         if self.doubts:
             return None
-        answers = {finding.gains_at_least(least * self.facts.basis.judged_ns) for finding in self.findings}
+        answers = {finding.gains_at_least(least * self.facts.judged_ns) for finding in self.findings}
         return True if True in answers else None if None in answers else False
 
     def _one_line(self) -> str:

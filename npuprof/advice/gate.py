@@ -124,11 +124,11 @@ def figures(advice: Advice, run: str = "last") -> dict[str, Figure]:
     """
     facts = advice.facts
     names = {**PARTS_OF_NAMES, **{name: (name,) for name in IDLE}}
-    lengths = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.basis.judged_rows]
+    lengths = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.judged_rows]
     times = {"step": lengths, **{name: facts.times(parts) for name, parts in names.items()}}
     if facts.accounting.of_host:
         times |= {name: facts.times([HOST], name) for name in ACTIVITY_LABELS}
-    means = {"step": facts.basis.judged_ns}
+    means = {"step": facts.judged_ns}
     for name, parts in names.items():
         means[name] = sum(time for part, _, time in facts.judged_causes if part in parts)
     if facts.accounting.of_host:

@@ -85,15 +85,27 @@ def longest_rows(facts: Facts) -> list[tuple[int, int]]:
 
 def findings(facts: Facts, found: Sequence[Outlier], table: str = "steps") -> list[Finding]:
     """Return a finding for each place of at least two outliers, the costliest first, and one for all the others."""
+    several, single = grouped(found)
+    made = [_of_group(facts, group, table) for group in several]
+    made += [_of_single(facts, single, table)] if single else []
+    worth = [finding for finding in made if finding.cost_ns >= _LEAST * facts.step_ns]
+    return sorted(worth, key=lambda finding: -finding.cost_ns) or [Finding(NAME, "clean")]
+
+
+def grouped(found: Sequence[Outlier]) -> tuple[list[list[Outlier]], list[Outlier]]:
+    """Return the outliers with a place in common, by place, and the single ones, the longest first."""
     groups: dict[tuple[str, int | None], list[Outlier]] = {}
     for outlier in found:
         groups.setdefault((outlier.place, outlier.rank), []).append(outlier)
-    several = sorted((group for group in groups.values() if len(group) > 1), key=lambda group: -_cost_ns(facts, group))
     single = sorted((group[0] for group in groups.values() if len(group) == 1), key=lambda each: -each.extra_ns)
-    made = [_of_group(facts, group, table) for group in several]
-    if single and _cost_ns(facts, single) >= _LEAST * facts.step_ns:
-        made.append(_of_single(facts, single, table))
-    return made or [Finding(NAME, "clean")]
+    return [group for group in groups.values() if len(group) > 1], single
+
+
+def judged_rows(facts: Facts) -> Int64:
+    """Return the rows of the basis that gates judge: without single outliers."""
+    positions = [outlier.position for outlier in grouped(facts.outliers)[1]]
+    rows: Int64 = facts.basis.rows[~np.isin(facts.basis.number, positions)]
+    return rows
 
 
 def _cost_ns(facts: Facts, group: Sequence[Outlier]) -> int:

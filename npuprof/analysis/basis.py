@@ -57,11 +57,6 @@ class Basis:
         """The rows of outliers."""
         return self.rows[self.outlier]
 
-    @property
-    def judged_rows(self) -> Int64:
-        """The rows that gates judge: all, or without an outlier that is the only one."""
-        return self.usual_rows if self.outliers == 1 else self.rows
-
     @cached_property
     def count(self) -> int:
         """The number of steps of the job."""
@@ -81,11 +76,6 @@ class Basis:
     def usual_ns(self) -> int:
         """The mean of the steps that are no outliers, rounded down."""
         return _mean(self.duration_ns[~self.outlier])
-
-    @cached_property
-    def judged_ns(self) -> int:
-        """The mean that gates judge, rounded down."""
-        return self.usual_ns if self.outliers == 1 else self.mean_ns
 
     @property
     def excess_ns(self) -> int:
