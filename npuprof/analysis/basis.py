@@ -87,7 +87,7 @@ class Basis:
         """What each of :attr:`outlier_rows` takes longer than the usual step."""
         return self.duration_ns[self.outlier] - self.usual_ns
 
-    def judged_by(self, limit: Fraction | None) -> Basis:
+    def with_limit(self, limit: Fraction | None) -> Basis:
         """Return the same steps with the outliers beyond another limit."""
         return replace(self, limit=limit, outlier=_outliers(self.number, self.duration_ns, limit))
 
@@ -118,6 +118,12 @@ def basis_of(steps: pd.DataFrame, outlier: Bools | None = None) -> Basis:
     found = _outliers(number, times, limit) if outlier is None else outlier[rows]
     several = any((owner == owner[place]).sum() > 1 for place in first)
     return Basis(rows, number, times, found, limit, _why(choice.rank, several=several))
+
+
+def basis_among(number: Int64, duration_ns: Int64) -> Basis:
+    """Return the basis of steps that have been chosen, given the step of the job of each and its duration."""
+    limit = _limit(_longest(number, duration_ns))
+    return Basis(np.arange(len(number)), number, duration_ns, _outliers(number, duration_ns, limit), limit, "")
 
 
 @dataclass(frozen=True)

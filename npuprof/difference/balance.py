@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from npuprof.analysis.balanced_steps import by_rank, complete
 from npuprof.arrays import Int64
@@ -19,7 +21,7 @@ class Balance:
     Attributes
     ----------
     a, b
-        Of each side the rows of :attr:`npuprof.difference.side.Side.steps`, ranks x steps.
+        Of each side the rows of the steps, ranks x steps.
     paired
         Whether both tables have the same ranks.
     left_out
@@ -60,15 +62,15 @@ class Repeats:
         return (a @ self.a.T)[:, None], (b @ self.b.T)[:, None]
 
 
-def balance(a: Side, b: Side) -> Balance | Repeats:
-    """Return the balanced tables of two sides.
+def balance(a: Side, b: Side, of: Callable[[Side], pd.DataFrame]) -> Balance | Repeats:
+    """Return the balanced tables of some steps of two sides.
 
     Several runs on a side are compared run by run. Else steps are matched by number: ranks without the steps that the
     others have, and those of one side only where both have several, are left out.
     """
     if len(a.repeats) > 1 or len(b.repeats) > 1:
-        return Repeats(_means_of_runs(a), _means_of_runs(b))
-    ranked = [by_rank(side.steps) for side in (a, b)]
+        return Repeats(_means_of_runs(a, of(a)), _means_of_runs(b, of(b)))
+    ranked = [by_rank(of(side)) for side in (a, b)]
     tables = [complete(table) for table in ranked]
     common = tables[0].index.intersection(tables[1].index)
     paired = len(common) > 1
@@ -78,9 +80,9 @@ def balance(a: Side, b: Side) -> Balance | Repeats:
     return Balance(tables[0].to_numpy(np.int64), tables[1].to_numpy(np.int64), paired, (left_out[0], left_out[1]))
 
 
-def _means_of_runs(side: Side) -> Floats:
+def _means_of_runs(side: Side, steps: pd.DataFrame) -> Floats:
     """Return the weight of each step in the mean of each run, runs x rows of steps."""
-    run = side.steps["run"].to_numpy(np.int64)
+    run = steps["run"].to_numpy(np.int64)
     weights = np.stack([np.isin(run, list(rows)) for rows in side.repeats]).astype(np.float64)
     has_steps = weights.any(axis=1)
     means: Floats = weights[has_steps] / weights[has_steps].sum(axis=1, keepdims=True)

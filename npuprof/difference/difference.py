@@ -13,7 +13,6 @@ import pandas as pd
 
 from npuprof.analysis.device_words import device_of
 from npuprof.arrays import Bools, Int64
-from npuprof.difference.balance import balance
 from npuprof.difference.exact import depths, per_step
 from npuprof.difference.gaps import host_rows
 from npuprof.difference.guards import doubts, guards
@@ -29,7 +28,7 @@ from npuprof.words.quantities import counted, duration, printable, signed
 from npuprof.words.texts import LongText
 
 _SHOWN = 10
-_VERSION = 2
+_VERSION = 3
 _WORDS = {
     "computing": "computing",
     "waiting": "waiting for other ranks",
@@ -40,7 +39,11 @@ _WORDS = {
     "between_steps": "time between steps",
     "not_recorded": "time that is not recorded",
     "host": "the host",
+    "outliers": "outliers",
 }
+OUTLIERS = "outliers"
+"""The part of the row that has what outliers add to the usual step."""
+
 _COMMON = {
     "kernels": ("kernels", "a lower frequency"),
     "host": ("causes of idle time", "a busier host"),
@@ -62,8 +65,10 @@ class Difference(LongText):
         A tree: a row for each part of a step, with its components as children. The children of a row add up to it
         exactly, and the rows of depth 0 to :attr:`delta_ns`:
 
-        * ``depth``, ``parent`` (row, -1 at the top), ``part``, ``name``, ``path`` and ``place`` (source line);
-        * ``a_ns``, ``b_ns``, ``delta_ns``: nanoseconds per step, the mean over steps;
+        * ``depth``, ``parent`` (row, -1 at the top), ``part`` (of the usual step, or ``outliers``), ``name``,
+          ``path`` and ``place`` (source line);
+        * ``a_ns``, ``b_ns``, ``delta_ns``: nanoseconds per step, the mean over usual steps; that of outliers is what
+          they add, so that the rows of depth 0 add up to the mean step;
         * ``a_count``, ``b_count``: kernels, collectives or copies per step;
         * ``by_count_ns``, ``by_mean_ns``: the parts of the difference due to their number, and to their mean duration;
         * ``share`` of the difference of the step;
@@ -98,12 +103,12 @@ class Difference(LongText):
     @property
     def a_ns(self) -> int:
         """The mean duration of a step of `a`."""
-        return _mean(self.a)
+        return self.a.basis.mean_ns
 
     @property
     def b_ns(self) -> int:
         """The mean duration of a step of `b`."""
-        return _mean(self.b)
+        return self.b.basis.mean_ns
 
     @property
     def delta_ns(self) -> int:
@@ -128,7 +133,7 @@ class Difference(LongText):
         parents = nodes["parent"].to_numpy(np.int64)
         sides = [_sum_by_step(side, node, parents) for side, node in ((self.a, of_a), (self.b, of_b))]
         times = [
-            per_step(sums.sum(axis=1), parents, len(side.steps), _mean(side))
+            per_step(sums.sum(axis=1), parents, len(side.steps), side.basis.usual_ns)
             for (sums, _), side in zip(sides, (self.a, self.b), strict=True)
         ]
         counts = [count / len(side.steps) for (_, count), side in zip(sides, (self.a, self.b), strict=True)]
@@ -147,7 +152,21 @@ class Difference(LongText):
         )
         frame["why"] = reasons(frame, (self.a, self.b), self._nodes[1])
         frame["place"] = places(self._nodes[0], (self.a, self.b), self._nodes[1])
-        return frame
+        return self._with_outliers(frame)
+
+    def _with_outliers(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of the usual step, and below them what outliers add to it, if any side has some."""
+        excess = self.a.basis.excess_ns, self.b.basis.excess_ns
+        if not (self.a.basis.outliers or self.b.basis.outliers):
+            return frame
+        delta = excess[0] - excess[1]
+        row = {"depth": 0, "parent": -1, "part": OUTLIERS, "name": OUTLIERS, "path": "", "place": ""}
+        row |= {"a_ns": excess[0], "b_ns": excess[1], "delta_ns": delta, "by_count_ns": 0, "by_mean_ns": delta}
+        row |= {"a_count": 0.0, "b_count": 0.0, "share": delta / self.delta_ns if self.delta_ns else np.nan}
+        row |= {"fired": "", "why": "outliers"}
+        last = pd.DataFrame([row]).reindex(columns=frame.columns).astype(frame.dtypes)
+        whole: pd.DataFrame = pd.concat([frame, last], ignore_index=True)
+        return whole
 
     @property
     def significant(self) -> pd.DataFrame:
@@ -162,15 +181,17 @@ class Difference(LongText):
     @cached_property
     def noise(self) -> Noise:
         """How sure the difference is."""
-        return Noise(self.a, self.b, balance(self.a, self.b))
+        return Noise(self.a, self.b)
 
     @property
     def basis(self) -> str:
         """What the difference rests on, as text: the steps and devices of each side, and whether noise is known."""
-        counts = len(self.a.steps), len(self.b.steps)
+        counts = len(self.a.every), len(self.b.every)
         steps = f"{steps_text(self.a)} against {steps_text(self.b)}"
         if not self.noise.is_known:
             return "one step each: noise unknown" if counts == (1, 1) else f"{steps}: noise unknown"
+        if self.a.basis.outliers or self.b.basis.outliers:
+            steps += f"; {_longer(self.a)} against {_longer(self.b)}, in a row of their own"
         return "; ".join([steps, "intervals of 95 % for all rows together", *self.noise.caveats()])
 
     def evidence(self, row: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -184,9 +205,11 @@ class Difference(LongText):
         NpuprofError
             If there is no such row.
         """
-        nodes, of = self._nodes
-        if not 0 <= row < len(nodes):
-            raise NpuprofError(f"there is no row {row}; rows are numbered from 0 to {len(nodes) - 1}")
+        (nodes, of), count = self._nodes, len(self.rows)
+        if not 0 <= row < count:
+            raise NpuprofError(f"there is no row {row}; rows are numbered from 0 to {count - 1}")
+        if row == len(nodes):  # that of outliers
+            return self.a.every[self.a.basis.outlier], self.b.every[self.b.basis.outlier]
         below = _below(nodes["parent"].to_numpy(np.int64), row)
         frames = [_rows_of(side, np.isin(node, below)) for side, node in zip((self.a, self.b), of, strict=True)]
         return frames[0], frames[1]
@@ -203,7 +226,8 @@ class Difference(LongText):
         sure = top["significant"].fillna(False).to_numpy(bool)
         low, high = self._bounds if self.noise.is_known else (0, 0)
         if self.noise.is_known:
-            first += f" (95 % interval {self.step_interval()})"
+            judged = len(self.a.judged) + len(self.b.judged) < len(self.a.every) + len(self.b.every)
+            first += f" (95 % interval {self.step_interval()}{' without single outliers' * judged})"
         if self.noise.is_known and low <= 0 <= high and not sure.any():
             return f"{first}, which may be noise: no part of it differs by more than the steps of either side vary."
         with_sign = top[(np.sign(top["delta_ns"]) == np.sign(total)).to_numpy(bool)]
@@ -211,21 +235,22 @@ class Difference(LongText):
         device = device_of(self.a.runs[0].info, self.a.runs[0].tables)
         part, amount = _WORDS[str(most["part"])].format(device), duration(abs(int(most["delta_ns"])))
         caveat = ", not your kernels" if most["part"] in ("waiting", *WITHOUT_WORK) else ""
-        caveat += ", which may be noise" if self.noise.is_known and not sure[top.index.get_loc(most.name)] else ""
+        is_sure = most["part"] == OUTLIERS or sure[top.index.get_loc(most.name)]
+        caveat += ", which may be noise" if self.noise.is_known and not is_sure else ""
         if abs(most["delta_ns"]) > abs(total):
             return f"{first}: {part} takes {amount} {'more' if total > 0 else 'less'}{caveat}."
         return f"{first}: {amount} of it is {part}{caveat}."
 
     def slower_by(self, share: float) -> bool | None:
-        """Return whether a step of `a` is longer than one of `b` by more than a share of it.
+        """Return whether a step of `a` is longer than one of `b` by more than a share of it, without single outliers.
 
         None if noise is unknown, if records of a side are missing, or if it is longer by more, but the 95 % interval
         holds the limit.
         """
         if not self.noise.is_known or any(doubts(side) for side in (self.a, self.b)):
             return None
-        limit = share * self.b_ns
-        if self.delta_ns <= limit:
+        limit = share * float(self.b.judged["duration_ns"].mean())
+        if self.noise.total.value[0] <= limit:
             return False
         return True if self.noise.total.bounds()[0][0] > limit else None
 
@@ -299,7 +324,9 @@ class Difference(LongText):
             "a_ns": self.a_ns,
             "b_ns": self.b_ns,
             "delta_ns": self.delta_ns,
-            "steps": [len(self.a.steps), len(self.b.steps)],
+            "usual_ns": [self.a.basis.usual_ns, self.b.basis.usual_ns],
+            "excess_ns": [self.a.basis.excess_ns, self.b.basis.excess_ns],
+            "steps": [len(self.a.every), len(self.b.every)],
             "guards": self.guards,
             "sentence": self.sentence(),
             "common": self.common(),
@@ -321,11 +348,6 @@ class Difference(LongText):
     @cached_property
     def _nodes(self) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
         return nodes(self.a, self.b)
-
-
-def _mean(side: Side) -> int:
-    times = side.steps["duration_ns"].to_numpy(np.int64)
-    return int(times.sum()) // len(times)
 
 
 def _sum_by_step(side: Side, node: Int64, parents: Int64) -> tuple[npt.NDArray[np.int64], Int64]:
@@ -385,12 +407,18 @@ def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
 
 def steps_text(side: Side) -> str:
     """Return the number of steps of a side as text: ``4 steps on each of 2 devices``, ``4 steps in each of 3 runs``."""
-    counts = side.steps.groupby(["run", "rank", "device_id"], dropna=False).size()
+    counts = side.every.groupby(["run", "rank", "device_id"], dropna=False).size()
     few, largest, runs = int(counts.min()), int(counts.max()), len(side.repeats)
     steps = f"{few} to {largest} steps" if few < largest else counted(largest, "step")
     if len(counts) == runs:
         return f"{steps} in each of {runs} runs" if runs > 1 else steps
     return f"{steps} on each of {len(counts)} devices" + (f" of {runs} runs" if runs > 1 else "")
+
+
+def _longer(side: Side) -> str:
+    """Return how many steps of a side are outliers, as text; empty without any."""
+    count = side.basis.outliers
+    return f"{counted(count, 'outlier')} of {side.basis.count:,} steps" if count else "no outlier"
 
 
 def _bracketed(text: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.arrays import Int64
-from npuprof.difference.balance import Balance, Repeats
+from npuprof.difference.balance import balance
 from npuprof.difference.side import Side
 from npuprof.noise import rows as many
 from npuprof.noise.model import LEVEL, Estimate, Floats, difference
@@ -46,16 +46,17 @@ class Noise:
     Attributes
     ----------
     total
-        The difference of the whole steps: one value.
+        The difference of the whole steps that gates judge: one value.
     common
         The kinds of rows that changed together.
     """
 
-    def __init__(self, a: Side, b: Side, balanced: Balance | Repeats) -> None:
-        self._balanced = balanced
-        whole = [side.steps["duration_ns"].to_numpy(np.int64)[None] for side in (a, b)]
-        self._tables = balanced.tables(whole[0], whole[1])
-        noise = self._difference(*self._tables)
+    def __init__(self, a: Side, b: Side) -> None:
+        self._balanced = balance(a, b, lambda side: side.steps)
+        judged = balance(a, b, lambda side: side.judged)
+        whole = [side.judged["duration_ns"].to_numpy(np.int64)[None] for side in (a, b)]
+        self._tables = judged.tables(whole[0], whole[1])
+        noise = difference(*self._tables, paired=judged.paired, in_sequence=judged.in_sequence)
         self.total = Estimate(whole[0].mean(axis=1) - whole[1].mean(axis=1), noise.error, noise.freedom)
         self.common: list[Common] = []
 

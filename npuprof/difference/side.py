@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +15,8 @@ import pandas as pd
 
 from npuprof import tables as schema
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, PARTS, Accounting, copies
+from npuprof.analysis.balanced_steps import numbered
+from npuprof.analysis.basis import basis_among
 from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.launches import framework_operators
 from npuprof.analysis.places import Places, lines
@@ -44,6 +47,8 @@ class ComparedRun:
     tables: Mapping[str, pd.DataFrame]
     info: Info
     accounting: Accounting
+    judged_rows: Callable[[], Int64] | None = None
+    """Returns the rows of its steps that gates judge; None for all of the basis."""
 
     @cached_property
     def places(self) -> Places:
@@ -84,18 +89,56 @@ class Side:
         Whether kernels and collectives are identified by type, which both sides must know, or by name.
     repeats
         The numbers of the runs that are ranks of one job, for each time that the program ran.
+    every
+        A row for each step of each rank and device that figures rest on: ``run``, ``rank``, ``device_id``, ``step``
+        and ``duration_ns``.
+    basis
+        The outliers among them, with the time of a step.
     steps
-        A row for each step of each rank and device: ``run``, ``rank``, ``device_id``, ``step`` and ``duration_ns``.
-        The first step of a device is left out, unless it is the only one.
+        Those that are no outliers.
     """
 
     def __init__(
-        self, runs: Sequence[ComparedRun], *, typed: bool = True, repeats: Sequence[Sequence[int]] | None = None
+        self,
+        runs: Sequence[ComparedRun],
+        *,
+        typed: bool = True,
+        repeats: Sequence[Sequence[int]] | None = None,
+        limit: Fraction | None = None,
     ) -> None:
         self.runs = runs
         self.typed = typed
         self.repeats = [range(len(runs))] if repeats is None else repeats
-        self.steps = _stack([counted_steps(run).assign(run=number) for number, run in enumerate(runs)])
+        self.every = _stack([counted_steps(run).assign(run=number) for number, run in enumerate(runs)])
+        alone = basis_among(self._numbers(), self.every["duration_ns"].to_numpy(np.int64))
+        self.basis = alone if limit is None else alone.with_limit(limit)
+        self.steps: pd.DataFrame = self.every[~self.basis.outlier].reset_index(drop=True)
+
+    def _numbers(self) -> Int64:
+        """Return a number for each step: that of the ranks of one repeat is the same."""
+        numbers, run = np.zeros(len(self.every), np.int64), self.every["run"].to_numpy(np.int64)
+        first = 0
+        for of_repeat in self.repeats:
+            at = np.flatnonzero(np.isin(run, list(of_repeat)))
+            if len(at):
+                steps = self.every.iloc[at].assign(rank=run[at])
+                numbers[at] = first + pd.factorize(numbered(steps), sort=True)[0]
+                first = int(numbers[at].max()) + 1
+        return numbers
+
+    @cached_property
+    def judged(self) -> pd.DataFrame:
+        """The rows of :attr:`every` that gates judge: steps that no rank has as a single outlier."""
+        left_out: list[Int64] = []
+        first = 0
+        for run in self.runs:
+            rows = run.accounting.basis.rows
+            if run.judged_rows is not None:
+                left_out.append(first + np.flatnonzero(~np.isin(rows, run.judged_rows())))
+            first += len(rows)
+        numbers = self.basis.number[np.concatenate([np.zeros(0, np.int64), *left_out])]
+        judged: pd.DataFrame = self.every[~np.isin(self.basis.number, numbers)].reset_index(drop=True)
+        return judged
 
     @cached_property
     def stretches(self) -> pd.DataFrame:
@@ -108,7 +151,12 @@ class Side:
         frames = [_stretches(run, self.typed).assign(run=number) for number, run in enumerate(self.runs)]
         for frame, offset in zip(frames, first.tolist(), strict=False):
             frame["unit"] += offset
-        return _stack(frames)
+        stacked = _stack(frames)
+        is_outlier = self.basis.outlier
+        if not is_outlier.any():
+            return stacked
+        kept = stacked[~is_outlier[stacked["unit"].to_numpy(np.int64)]].reset_index(drop=True)
+        return kept.assign(unit=(np.cumsum(~is_outlier) - 1)[kept["unit"].to_numpy(np.int64)])
 
     @property
     def kinds(self) -> pd.DataFrame:
@@ -151,17 +199,22 @@ class Side:
 def sides(a: Sequence[Sequence[ComparedRun]], b: Sequence[Sequence[ComparedRun]]) -> tuple[Side, Side]:
     """Return both sides of a comparison, each of one or several runs of a program with one or several ranks.
 
-    Kernels are identified by type if all of them know it, else by name.
+    Kernels are identified by type if all of them know it, else by name. One limit, relative to the median, tells
+    outliers on both sides: the larger of the two.
     """
     typed = all(rank.typed for side in (a, b) for run in side for rank in run)
     lost = {step for side in (a, b) for run in side for rank in run for step in rank.lost_steps}
-    return _side(a, typed, lost), _side(b, typed, lost)
+    alone = _side(a, typed, lost), _side(b, typed, lost)
+    limits = [side.basis.limit for side in alone if side.basis.limit is not None]
+    return (_side(a, typed, lost, max(limits)), _side(b, typed, lost, max(limits))) if limits else alone
 
 
-def _side(runs: Sequence[Sequence[ComparedRun]], typed: bool, lost: Collection[int]) -> Side:
+def _side(
+    runs: Sequence[Sequence[ComparedRun]], typed: bool, lost: Collection[int], limit: Fraction | None = None
+) -> Side:
     first = np.cumsum([0, *map(len, runs)]).tolist()
     repeats = [range(start, end) for start, end in itertools.pairwise(first)]
-    return Side([rank.without(lost) for run in runs for rank in run], typed=typed, repeats=repeats)
+    return Side([rank.without(lost) for run in runs for rank in run], typed=typed, repeats=repeats, limit=limit)
 
 
 def _stack(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

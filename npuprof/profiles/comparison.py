@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from npuprof.analysis.accounting import Accounting
+    from npuprof.arrays import Int64
     from npuprof.report.model import Report
 
 _BARS = 10
@@ -42,6 +43,9 @@ class Compared(Protocol):
     @property
     def accounting(self) -> Accounting:
         """The breakdown of the profile's steps."""
+
+    def _judged_rows(self) -> Int64:
+        """Return the rows of its steps that gates judge."""
 
 
 def names_of(a: Info, b: Info) -> tuple[str, str]:
@@ -95,7 +99,8 @@ class Comparison(Difference):
             If a side has no kernels, no NPU tasks and no step times.
         """
         runs = [
-            [[ComparedRun(rank.aligned, rank.info, rank.accounting) for rank in run] for run in side] for side in (a, b)
+            [[ComparedRun(rank.aligned, rank.info, rank.accounting, rank._judged_rows) for rank in run] for run in side]
+            for side in (a, b)
         ]
         return cls(*sides(runs[0], runs[1]), names or names_of(*(_first(side) for side in runs)))
 

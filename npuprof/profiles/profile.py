@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from npuprof.analysis.by import Key
     from npuprof.analysis.chip_limits import ChipLimits
     from npuprof.analysis.summary import Summary
+    from npuprof.arrays import Int64
     from npuprof.exports.chrome_trace import TracedRun
     from npuprof.profiles.comparison import Comparison
     from npuprof.report.code import AnnotatedCode
@@ -158,6 +159,10 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         without_host = apart(self._clocks)
         of_run = info.executed, info.examination, info.recorded
         return account(self.aligned, info.rank, info.selection, without_host, *of_run)
+
+    def _judged_rows(self) -> Int64:
+        basis = self.accounting.basis
+        return self.advice().facts.judged_rows if basis.outliers else basis.rows
 
     def _step_parts(self) -> pd.DataFrame:
         return self.accounting.by_part()
