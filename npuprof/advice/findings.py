@@ -20,6 +20,7 @@ from npuprof.advice.explained import explained_ns
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.gains import Confidence, gain_of
+from npuprof.advice.outside_steps import outside_steps
 from npuprof.advice.rules_of_packages import rules
 from npuprof.advice.wording import behind, lines_called
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED, Accounting
@@ -325,13 +326,21 @@ class Advice(LongText):
         return lines + [line for text in self.to_collect() if limit is None for line in _wrap(text, "   ")]
 
     def first_lines(self) -> list[str]:
-        """Return idle time by cause; before it what makes the steps too short, and what to record to know causes."""
+        """Return what makes the steps too short, what they do not cover, what to record, and idle time by cause."""
         late = [f"Incomplete: {doubt}" for doubt in self.doubts]
         late += [behind(self.facts.backlog)] if self.facts.backlog is not None else []
         if self.scope == "ranks" or not self.step_ns:
             return late
-        texts = first_line(self._budget, self.step_ns), idle_text(self._budget, self.step_ns)
+        texts = (
+            self.outside_steps(),
+            first_line(self._budget, self.step_ns),
+            idle_text(self._budget, self.step_ns),
+        )
         return late + [text for text in texts if text]
+
+    def outside_steps(self) -> str:
+        """Return how much of the cell the steps cover, and where the rest went, in a sentence; empty from 80 % on."""
+        return outside_steps(self.facts) if self.scope == "run" else ""
 
     def explained(self) -> str:
         """Return the share of a step that the findings explain together; empty without any, and for mere launches."""

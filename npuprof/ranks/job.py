@@ -247,6 +247,16 @@ def step_parts(ranks: RankTables, *, newest: bool = False) -> pd.DataFrame:
     return with_waiting(steps, waits)
 
 
+def of_basis(steps: pd.DataFrame, facts: JobFacts) -> pd.DataFrame:
+    """Return the rows of :func:`npuprof.analysis.rank_steps.ranks_by_step` that figures of a job rest on."""
+    every = facts.accounting.steps
+    place = every.groupby(["rank", "device_id"], dropna=False).cumcount()
+    counted = every.assign(step=every["step"].astype("Int64").fillna(place)).iloc[facts.basis.rows]
+    keys = [pd.MultiIndex.from_frame(frame[["rank", "step"]].astype("int64")) for frame in (steps, counted)]
+    chosen: pd.DataFrame = steps[keys[0].isin(keys[1])]
+    return chosen if len(chosen) else steps
+
+
 def pipeline(ranks: RankTables, number: int, step: int | None) -> tuple[pd.DataFrame, str]:
     """Return the work of the stages of a pipeline in a step, and a name of both."""
     from npuprof.analysis.rank_groups import pipelines, rank_groups
@@ -296,10 +306,11 @@ def side_by_side(ranks: RankTables, chosen: list[int]) -> pd.DataFrame:
     for rank in chosen:
         if rank not in newest:
             raise NoSuchRankError(f"rank {rank} has no run here: the ranks are {formatted_ranks(ranks.runs.ranks)}")
-    steps = ranks_by_step(step_parts(ranks, newest=True)).set_index("rank").drop(columns="step")
+    facts = job_facts(ranks)
+    every = of_basis(ranks_by_step(step_parts(ranks, newest=True)), facts)
+    steps = every.set_index("rank").drop(columns="step")
     means = steps.groupby(level=0).mean().reindex(chosen).dropna(how="all")
     rows = [(_CALLED.get(name, name.removesuffix("_ns")), "", means[name]) for name in means if means[name].any()]
-    facts = job_facts(ranks)
     for part, sums in (("outside collectives", facts.own_ns()), ("waits it causes", waits_caused(facts))):
         if len(sums):
             rows.append((part, "", sums.reindex(chosen).fillna(0)))
