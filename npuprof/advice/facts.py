@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -43,9 +43,6 @@ from npuprof.analysis.what_if import compared, predicted, replay_of, task_durati
 from npuprof.arrays import Bools, Float64, Int64
 from npuprof.errors import NpuprofError
 from npuprof.tables.info import Info
-
-if TYPE_CHECKING:
-    from npuprof.advice.outliers import Outlier
 
 _GRAPH = re.compile(r"aclmdl(RI)?Execute|ModelExecute|GraphLaunch")
 _MOSTLY = 0.5  # of the kernels
@@ -105,24 +102,9 @@ class Facts:
         """What outliers add to the mean step."""
         return self.basis.excess_ns
 
-    @cached_property
-    def outliers(self) -> list[Outlier]:
-        """The outliers, with what takes most of their extra time."""
-        from npuprof.advice.outliers import outliers
-
-        return outliers(self)
-
-    @cached_property
-    def judged_rows(self) -> Int64:
-        """The rows of the basis that gates judge: all but outliers that have nothing in common with another."""
-        from npuprof.advice.outliers import judged_rows
-
-        return judged_rows(self)
-
-    @property
-    def judged_ns(self) -> int:
-        """The mean that gates judge, rounded down."""
-        return sum(time for _, _, time in self.judged_causes)
+    def taking(self, row: int) -> tuple[int | None, Facts, int]:
+        """Return the rank that makes an outlier long, given its row of the longest rank, with its facts and row."""
+        return None, self, row
 
     @cached_property
     def backlog(self) -> Backlog | None:
@@ -298,38 +280,33 @@ class Facts:
     @cached_property
     def mean_causes(self) -> list[tuple[str, str, int]]:
         """Part, cause and time of a mean step, rounded so that their sum is the mean step rounded down."""
-        return self._means(self.basis.rows)
+        return self.means(self.basis.rows)
 
     @cached_property
     def usual_causes(self) -> list[tuple[str, str, int]]:
         """Part, cause and time of the mean of the usual steps, rounded so that their sum is it rounded down."""
-        return self._means(self.basis.usual_rows)
+        return self.means(self.basis.usual_rows)
 
-    @cached_property
-    def judged_causes(self) -> list[tuple[str, str, int]]:
-        """Part, cause and time of the mean that gates judge, rounded so that their sum is it rounded down."""
-        return self._means(self.judged_rows)
-
-    def _means(self, steps: Int64) -> list[tuple[str, str, int]]:
+    def means(self, steps: Int64) -> list[tuple[str, str, int]]:
+        """Return part, cause and time of the mean of some steps, rounded so that their sum is it rounded down."""
         sums = np.cumsum(self.sums[steps].sum(axis=0))
         means = np.diff(sums // max(len(steps), 1), prepend=0).tolist()
         causes = ["", *self.accounting.intervals["cause"].cat.categories]
         pairs = [(part, cause) for part in PARTS for cause in causes]
         return [(*pair, time) for pair, time in zip(pairs, means, strict=True) if time]
 
-    def times(self, parts: Sequence[str], activity: str = "") -> Int64:
-        """Return the time of some parts, or of one activity of the host, in each step that gates judge."""
+    def times(self, steps: Int64, parts: Sequence[str], activity: str = "") -> Int64:
+        """Return the time of some parts, or of one activity of the host, in each of some steps."""
         rows = self.accounting.intervals
         of_part = [name in parts for name in rows["part"].cat.categories]
-        sums = self.sums[self.judged_rows][:, of_part]
+        sums = self.sums[steps][:, of_part]
         causes = [None, *rows["cause"].cat.categories]
         times: Int64 = sums[:, :, [not activity or cause == activity for cause in causes]].sum(axis=(1, 2))
         return times
 
-    @cached_property
-    def balanced(self) -> Int64:
-        """Which of the steps that gates judge all ranks and devices have, of shape (ranks, steps)."""
-        table = complete(by_rank(self.accounting.steps.iloc[self.judged_rows]))
+    def balanced(self, steps: Int64) -> Int64:
+        """Return which of some steps all ranks and devices have, of shape (ranks, steps)."""
+        table = complete(by_rank(self.accounting.steps.iloc[steps]))
         return table.to_numpy(np.int64)
 
     @cached_property

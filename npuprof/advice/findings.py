@@ -20,6 +20,7 @@ from npuprof.advice.explained import explained_ns
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule, State
 from npuprof.advice.gains import Confidence, gain_of
+from npuprof.advice.outliers import judged_rows
 from npuprof.advice.outside_steps import outside_steps
 from npuprof.advice.rules_of_packages import rules
 from npuprof.advice.wording import behind, lines_called
@@ -30,6 +31,7 @@ from npuprof.analysis.examination import incomplete
 from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.replay import Replay
 from npuprof.analysis.step_windows import of_counted_kind
+from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
 from npuprof.tables.info import Info
 from npuprof.words.quantities import counted, duration, printable, share
@@ -132,6 +134,16 @@ class Advice(LongText):
         launches = [finding for finding in worth if finding.cause == LAUNCHES]
         worth = [finding for finding in worth if not any(_is_within(finding, each) for each in launches)]
         return sorted(worth, key=lambda finding: (-finding.expected_ns, -finding.gain_lo_ns))
+
+    @cached_property
+    def judged_rows(self) -> Int64:
+        """The steps that gates judge: those of the basis without outliers that have nothing in common with another."""
+        return judged_rows(self.facts)
+
+    @property
+    def judged_ns(self) -> int:
+        """The mean of the steps that gates judge, rounded down."""
+        return sum(time for _, _, time in self.facts.means(self.judged_rows))
 
     @cached_property
     def explained_ns(self) -> int:
@@ -395,7 +407,7 @@ class Advice(LongText):
         """Return whether a finding may gain a share of a step; None if the noise or lost records leave it open."""
         if self.doubts:
             return None
-        answers = {finding.gains_at_least(least * self.facts.judged_ns) for finding in self.findings}
+        answers = {finding.gains_at_least(least * self.judged_ns) for finding in self.findings}
         return True if True in answers else None if None in answers else False
 
     def _one_line(self) -> str:

@@ -124,19 +124,21 @@ def figures(advice: Advice, run: str = "last") -> dict[str, Figure]:
     """
     facts = advice.facts
     names = {**PARTS_OF_NAMES, **{name: (name,) for name in IDLE}}
-    lengths = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.judged_rows]
-    times = {"step": lengths, **{name: facts.times(parts) for name, parts in names.items()}}
+    rows = advice.judged_rows
+    lengths = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[rows]
+    times = {"step": lengths, **{name: facts.times(rows, parts) for name, parts in names.items()}}
     if facts.accounting.of_host:
-        times |= {name: facts.times([HOST], name) for name in ACTIVITY_LABELS}
-    means = {"step": facts.judged_ns}
+        times |= {name: facts.times(rows, [HOST], name) for name in ACTIVITY_LABELS}
+    mean, balanced = facts.means(rows), facts.balanced(rows)
+    means = {"step": sum(time for _, _, time in mean)}
     for name, parts in names.items():
-        means[name] = sum(time for part, _, time in facts.judged_causes if part in parts)
+        means[name] = sum(time for part, _, time in mean if part in parts)
     if facts.accounting.of_host:
         means |= dict.fromkeys(ACTIVITY_LABELS, 0)
-        for part, cause, time in facts.judged_causes:
+        for part, cause, time in mean:
             if part == HOST:
                 means[cause] += time
-    return {name: Figure(ns, times[name][facts.balanced].astype(np.float64), run) for name, ns in means.items()}
+    return {name: Figure(ns, times[name][balanced].astype(np.float64), run) for name, ns in means.items()}
 
 
 def check(text: str, names: Mapping[str, Figure]) -> list[CheckedComparison]:

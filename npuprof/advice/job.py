@@ -15,7 +15,7 @@ from npuprof.advice.gains import Gain, Replayed, gain_of
 from npuprof.advice.job_member import Member
 from npuprof.advice.to_collect import is_unknown
 from npuprof.advice.wording import ranks_called
-from npuprof.analysis.accounting import joined
+from npuprof.analysis.accounting import WAITS, joined
 from npuprof.analysis.backlog import Backlog
 from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.analysis.prediction import TOLERANCE
@@ -105,6 +105,23 @@ class JobFacts(Facts):
         self._played = played
         self._groups = groups or {}
         self._moved_ns = moved_ns
+
+    def taking(self, row: int) -> tuple[int | None, Facts, int]:
+        """Return the rank with most extra time of its own in an outlier: what it waits for others is not its own."""
+        basis = self.basis
+        rows = basis.rows[basis.number == basis.number[basis.rows == row][0]]
+        own = np.isin(self.accounting.intervals["part"].cat.categories, WAITS, invert=True)
+        times = self.sums[:, own].sum(axis=(1, 2))
+        ranks = self.accounting.steps["rank"].to_numpy(np.int64, na_value=-1)
+        usual = {
+            rank: times[of].mean() if len(of := basis.usual_rows[ranks[basis.usual_rows] == rank]) else 0.0
+            for rank in np.unique(ranks[rows]).tolist()
+        }
+        taker = int(max(rows.tolist(), key=lambda at: times[at] - usual[int(ranks[at])]))
+        first = np.cumsum([0, *(len(member.accounting.steps) for member in self.members.values())])
+        place = int(np.searchsorted(first, taker, side="right")) - 1
+        rank = list(self.members)[place]
+        return rank, self.members[rank].advice.facts, taker - int(first[place])
 
     @cached_property
     def backlog(self) -> Backlog | None:
@@ -436,7 +453,7 @@ class JobRule:
 
     name: str
     looks_for: str
-    check: Callable[[JobFacts], Finding]
+    check: Callable[[JobFacts], Finding | list[Finding]]
     without: Callable[[JobFacts, Times], Times]
     devices: frozenset[DeviceName] = frozenset((NPU, GPU, NONE))
 

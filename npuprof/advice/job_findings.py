@@ -19,6 +19,7 @@ from npuprof.advice.job_rules import (
     exposed_communication,
     fast_rank,
     late_host,
+    outliers,
     pipeline_bubble,
     pipeline_imbalance,
     slow_rank,
@@ -39,6 +40,7 @@ _STATES = ("cannot tell", "clean", "fires")
 _IN_TURN = tuple(
     rule.NAME
     for rule in (
+        outliers,
         stall,
         late_host,
         slow_rank,
@@ -67,7 +69,10 @@ def advise_job(
     """
     if not facts.step_ns:
         return Advice(facts, [], explore, scope=scope, html=html)
-    together = {rule.name: _check(rule.name, facts) for rule in JOB_RULES if facts.device in rule.devices}
+    every = {rule.name: _check(rule.name, facts) for rule in JOB_RULES if facts.device in rule.devices}
+    if every[outliers.RULE.name][0].state == every[stall.NAME][0].state == "fires":
+        every[stall.NAME] = [stall.beside_outliers(facts)]
+    together = {name: found[0] for name, found in every.items()}
     alone: dict[str, list[Finding]] = {}
     spokesmen = _spokesmen(facts)
     for rank, member in facts.members.items():
@@ -76,9 +81,10 @@ def advise_job(
                 alone.setdefault(finding.rule, []).append(_rank_finding(finding, rank, facts))
     if together[absent_ranks.NAME].state != "cannot tell":  # what they are waited for is known
         alone.pop(waiting.NAME, None)
+    alone.pop(outliers.RULE.name, None)  # those of the job are the same for all ranks
     known = {name: finding for name, finding in together.items() if finding.state != "cannot tell" or name not in alone}
     single = [each for name in alone if name not in known for each in _of_one_rank(alone[name], facts)]
-    findings = [*single, *known.values()]
+    findings = [*single, *(each for name in known for each in every[name])]
     fire = [finding.rule for finding in findings if finding.state == "fires" and finding.gain_hi_ns > 0]
     return Advice(facts, findings, explore, _together_ns(facts, fire), scope, html)
 
@@ -160,10 +166,11 @@ def _weight(finding: Finding) -> tuple[int, int]:
     return _STATES.index(finding.state), worth
 
 
-def _check(name: str, facts: JobFacts) -> Finding:
-    """Return the finding of a rule; a rule that raises cannot tell."""
+def _check(name: str, facts: JobFacts) -> list[Finding]:
+    """Return the findings of a rule; a rule that raises cannot tell."""
     try:
-        finding = next(rule for rule in JOB_RULES if rule.name == name).check(facts)
-        return replace(finding, action=for_framework(finding.action, facts.info))
+        made = next(rule for rule in JOB_RULES if rule.name == name).check(facts)
+        findings = made if isinstance(made, list) else [made]
+        return [replace(finding, action=for_framework(finding.action, facts.info)) for finding in findings]
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule
-        return Finding(name, "cannot tell", detail=f"{type(error).__name__}: {error}", collect="the rule failed")
+        return [Finding(name, "cannot tell", detail=f"{type(error).__name__}: {error}", collect="the rule failed")]

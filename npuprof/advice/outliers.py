@@ -61,17 +61,21 @@ def outliers(facts: Facts) -> list[Outlier]:
     """Return the outliers of a run, in order of time."""
     basis = facts.basis
     rows_of = rows_by_key(basis.number)
-    found = longest_rows(facts)
-    places = extra_places(facts, np.array([row for _, row in found], np.int64))
+    taking = [(position, *facts.taking(row)) for position, row in longest_rows(facts)]
+    places: dict[int, str] = {}
+    for rank in dict.fromkeys(rank for _, rank, _, _ in taking):
+        of_rank = [(position, of, row) for position, taken, of, row in taking if taken == rank]
+        told = extra_places(of_rank[0][1], np.array([row for _, _, row in of_rank], np.int64))
+        places |= dict(zip((position for position, _, _ in of_rank), told, strict=True))
     numbers = facts.accounting.steps["step"].to_numpy(object)[basis.rows]
-    outliers = []
-    for (position, _), place in zip(found, places, strict=True):
+    found = []
+    for position, rank, _, _ in taking:
         rows = rows_of[position]
         number = numbers[rows[0]]
         extra = basis.duration_ns[rows] - basis.usual_ns  # of each rank and device
         step = position if pd.isna(number) else int(number)
-        outliers.append(Outlier(position, step, int(extra.max()), int(extra.sum()), place))
-    return outliers
+        found.append(Outlier(position, step, int(extra.max()), int(extra.sum()), places[position], rank))
+    return found
 
 
 def longest_rows(facts: Facts) -> list[tuple[int, int]]:
@@ -103,7 +107,7 @@ def grouped(found: Sequence[Outlier]) -> tuple[list[list[Outlier]], list[Outlier
 
 def judged_rows(facts: Facts) -> Int64:
     """Return the rows of the basis that gates judge: without single outliers."""
-    positions = [outlier.position for outlier in grouped(facts.outliers)[1]]
+    positions = [outlier.position for outlier in grouped(outliers(facts))[1]]
     rows: Int64 = facts.basis.rows[~np.isin(facts.basis.number, positions)]
     return rows
 

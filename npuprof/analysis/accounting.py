@@ -53,6 +53,8 @@ in a mark is ``host``, with what the host did as the causes.
 
 IDLE = ("idle_head", "idle_inside", "idle_tail")
 """The parts in which the device had no work."""
+WAITS = ("waiting", "moving", "communication")
+"""The parts in which a rank is in a collective."""
 SPLIT_UNKNOWN = "split unknown"
 """Cause of ``communication``: waiting and moving cannot be separated."""
 MISSING = "missing records"
@@ -543,4 +545,4 @@ def joined(parts: Sequence[Accounting]) -> Accounting:
     ]
     unmeasured = {cause: reason for part in parts for cause, reason in part.unmeasured.items()}
     steps: pd.DataFrame = pd.concat([part.steps for part in parts], ignore_index=True)
-    return replace(parts[0], steps=steps, intervals=pd.concat(intervals, ignore_index=True), unmeasured=unmeasured)
+    return Accounting(steps, pd.concat(intervals, ignore_index=True), unmeasured)

@@ -162,7 +162,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
     def _judged_rows(self) -> Int64:
         basis = self.accounting.basis
-        return self.advice().facts.judged_rows if basis.outliers else basis.rows
+        return self.advice().judged_rows if basis.outliers else basis.rows
 
     def _step_parts(self) -> pd.DataFrame:
         return self.accounting.by_part()
@@ -198,6 +198,10 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
     @cached_property
     def _advice(self) -> Advice:
+        return self._advised(self.accounting)
+
+    def _advised(self, accounting: Accounting) -> Advice:
+        """Return the findings by an accounting: one of a job has its outliers."""
         from npuprof.advice.facts import Facts
         from npuprof.advice.findings import Advice, advise
         from npuprof.report.advice import advice_html
@@ -206,12 +210,12 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         rows = sum(map(len, self.tables.values()))
         needed_bytes = _ADVICE_BYTES * rows + _ADVICE_BYTES_OF_KERNELS * len(self.kernels)
         if problem := left_out("findings and lines of the code are", needed_bytes):
-            facts = Facts(self.aligned, self.info, self.accounting)
+            facts = Facts(self.aligned, self.info, accounting)
             return Advice(facts, [], self.explore, html=advice_html, left_out=problem)
         return advise(
             self.tables,
             self.info,
-            self.accounting,
+            accounting,
             self.explore,
             advice_html,
             aligned=self.aligned,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
-from npuprof.analysis.accounting import Accounting, account
+from npuprof.analysis.accounting import Accounting, account, joined
 from npuprof.analysis.rank_transfers import moved_ns
 from npuprof.errors import NoSuchRankError, NpuprofError
 from npuprof.ranks.entries import Entry, read_or_none
@@ -82,6 +82,7 @@ def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
     if not members:
         how = how_to_give(ranks.runs.root, [entry.run for entry in ranks.runs.entries])
         raise NpuprofError(f"no run here has a rank, so they are no job: {how}; runs.at(row) is a run alone")
+    members = _on_one_basis(members, {rank: entry for rank, (_, entry) in entries.items()})
     simulated = any(entry.known.simulated for _, entry in entries.values())
     return JobFacts(
         members,
@@ -97,6 +98,29 @@ def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
             if entry.profile is not None
         },
     )
+
+
+def _on_one_basis(members: list[Member], entries: Mapping[int, Entry]) -> list[Member]:
+    """Return the members with the outliers of the job, which its longest rank tells, as those of each of them."""
+    from npuprof.advice.facts import Facts
+    from npuprof.advice.findings import Advice
+
+    basis = joined([member.accounting for member in members]).basis
+    is_outlier = np.zeros(sum(len(member.accounting.steps) for member in members), bool)
+    is_outlier[basis.outlier_rows] = True
+    shared, first = [], 0
+    for member in members:
+        own = member.accounting
+        outlier = is_outlier[first : first + len(own.steps)]
+        first += len(own.steps)
+        if (outlier[own.basis.rows] != own.basis.outlier).any():
+            accounting = replace(own, outlier=outlier)
+            run = entries[member.rank].profile
+            advice = Advice(Facts(member.tables, member.advice.facts.info, accounting), [])
+            advice = advice if run is None or not member.advice.findings else run._advised(accounting)
+            member = replace(member, accounting=accounting, advice=advice)
+        shared.append(member)
+    return shared
 
 
 def _parts_of(steps: Mapping[int, pd.DataFrame]) -> dict[int, tuple[pd.DataFrame, Accounting]]:

@@ -171,13 +171,13 @@ def busy_text(busy_ns: int | None, span_ns: int | None) -> str:
     return f"{duration(busy_ns)} ({share(busy_ns, span_ns)})" if busy_ns is not None and span_ns else ABSENT
 
 
-def outcome_texts(recording: Recording) -> tuple[str, str]:
-    """Return the busy time of the devices, and the change since the run before with its verdict, in a few words."""
+def outcome_texts(recording: Recording) -> tuple[str, str, str]:
+    """Return the mean step, the busy time of the devices, and the change since the run before with its verdict."""
     outcome = _Outcome.of(recording)
-    busy = busy_text(outcome.busy_ns, outcome.span_ns)
+    step, busy = duration(outcome.step_ns), busy_text(outcome.busy_ns, outcome.span_ns)
     if not outcome.verdict or outcome.change is None:
-        return busy, ABSENT
-    return busy, printable(f"{signed_share(outcome.change)}, {outcome.verdict}", _LONGEST_VERDICT)
+        return step, busy, ABSENT
+    return step, busy, printable(f"{signed_share(outcome.change)}, {outcome.verdict}", _LONGEST_VERDICT)
 
 
 @checked

@@ -62,7 +62,7 @@ def test_four_scattered_cards_a_late_host_and_an_uneven_stage_are_named_at_once(
 
 def test_a_stall_is_told_with_its_step_and_no_usual_step_gains_anything() -> None:
     found = fired(simulate(replace(_PLAN, steps=6), Faults(stalls={(21, 14): 200_000_000}), 3))
-    assert found["stall"].title == "Once, in step 14: rank 21 stood still for 200 ms"
+    assert found["stall"].title == "In step 14: rank 21 stood still for 200 ms"
     assert (found["stall"].gain_hi_ns, found["stall"].is_risk) == (0, True)
     assert "slow_rank" not in found
 
@@ -72,7 +72,7 @@ def test_a_stall_hides_neither_a_slow_card_nor_its_gain() -> None:
     found = fired(simulate(_PLAN, faults, 3))
     assert found["slow_rank"].place == "rank 21"
     assert found["slow_rank"].gain_hi_ns == pytest.approx(true_gain(_PLAN, faults, 3), rel=0.05)
-    assert "in step 10: rank 40 stood still for" in found["stall"].title + found["stall"].detail
+    assert "n step 10: rank 40 stood still for" in found["stall"].title + found["stall"].detail
 
 
 def advice_of(faults: Faults, seed: int = 3) -> Advice:
@@ -84,7 +84,7 @@ def advice_of(faults: Faults, seed: int = 3) -> Advice:
 def test_of_three_steps_one_may_have_a_stall_beside_a_slow_card() -> None:
     plan, faults = replace(_PLAN, steps=3), Faults(slow_ranks={5: 0.15}, stalls={(21, 11): 200_000_000})
     found = fired(simulate(plan, faults, 3))
-    assert found["stall"].title == "Once, in step 11: rank 21 stood still for 200 ms"
+    assert found["stall"].title == "In step 11: rank 21 stood still for 200 ms"
     assert (found["slow_rank"].title, found["slow_rank"].confidence) == ("Rank 5 is slow", "measured")
     assert gain_of(found) == pytest.approx(true_gain(plan, faults, 3), rel=0.05)
 
@@ -324,5 +324,5 @@ def test_a_slow_link_to_an_absent_rank_is_not_taken_for_its_lateness() -> None:
 def test_of_two_absent_members_either_may_have_stood_still() -> None:
     faults = Faults(stalls={(50, 11): 300_000_000}, truncated=frozenset({49, 50}))
     stall = advice_of(faults)["stall"]
-    assert stall.title.startswith("Once, in step 11: rank 49 or 50 stood still for")
+    assert stall.title.startswith("In step 11: rank 49 or 50 stood still for")
     assert stall.place == "ranks 49 and 50"

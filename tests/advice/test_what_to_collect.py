@@ -65,6 +65,7 @@ _LACKS: dict[str, tuple[dict[str, pd.DataFrame], str]] = {
 _OF_JOB = {
     "absent_ranks": "load the profiles of ranks with collectives",
     "late_host": "load the profiles of several hosts, with collectives, and the hosts of the ranks",
+    "outliers": "record at least six steps",
     "stall": "record at least three steps on ranks with the same work",
     "pipeline_bubble": "load the profiles of all ranks, with collectives",
     "waiting": _TASKS,

@@ -186,7 +186,7 @@ def _slow_or_stage(found: Mapping[str, Finding]) -> set[int]:
 def _stalls(found: Mapping[str, Finding]) -> list[tuple[int, set[int]]]:
     """Return the steps in which something happened once, each with the ranks that may have done it."""
     told = found["stall"].title + "; " + found["stall"].detail if "stall" in found else ""
-    once = re.findall(r"in step (\d+): rank (\d+(?: or \d+)*)", told)
+    once = re.findall(r"[Ii]n step (\d+): rank (\d+(?: or \d+)*)", told)
     return [(int(step), ranks_in(ranks)) for step, ranks in once]
 
 

@@ -15,23 +15,32 @@ _MOST = 8
 
 
 def check(facts: JobFacts) -> Finding:
-    """Fire if a rank took longer in one of at least three steps or in fewer than a third; no usual step gains by it."""
+    """Fire if a rank took longer in one of at least three steps, or in fewer than a third of them."""
     if facts.job is None or len(facts.job.steps) < LEAST_STEPS or not any(len(role.ranks) > 1 for role in facts.roles):
         seen = "; ".join(text for text, _ in _stalls(facts, facts.perhaps_once)[:_MOST])
         collect = "record at least three steps on ranks with the same work"
         return Finding(NAME, "cannot tell", collect=collect + (f" ({seen}, which is usual or not)" if seen else ""))
-    if not facts.once:
+    return _told(facts, facts.once)
+
+
+def beside_outliers(facts: JobFacts) -> Finding:
+    """Return the finding about steps that are no outliers, which have findings of their own."""
+    outliers = facts.accounting.steps["step"].iloc[facts.basis.outlier_rows].dropna().tolist()
+    return _told(facts, [stall for stall in facts.once if stall.step not in outliers])
+
+
+def _told(facts: JobFacts, within: Sequence[Once]) -> Finding:
+    if not within:
         return Finding(NAME, "clean")
-    stalls = _stalls(facts, facts.once)
+    stalls = _stalls(facts, within)
     texts = [text for text, _ in stalls]
     more = f"; {counted(len(texts) - _MOST, 'more time')}" if len(texts) > _MOST else ""
-    longest, (_, ranks) = facts.once[0], stalls[0]
+    longest, (_, ranks) = within[0], stalls[0]
     return Finding(
         NAME,
         "fires",
-        title=f"Once, {texts[0]}",
-        detail=("; ".join(texts[1:_MOST]) + more or "the other steps have nothing like it")
-        + ", so a usual step gains 0",
+        title=texts[0][0].upper() + texts[0][1:],
+        detail="; ".join(texts[1:_MOST]) + more or "the other steps have nothing like it",
         action=f"look at what ran on the host of rank {longest.rank} then: runs[{longest.rank}].advice(), its logs, a "
         "checkpoint, garbage collection",
         place=ranks_called(ranks),

@@ -218,7 +218,7 @@ class PanelController:
 
         def decode() -> Opened:
             profile = session.result
-            self.runs.note(session.recording.directory, profile.summary)
+            self.runs.note(session.recording.directory, profile)
             parts = tuple(part_of(session.recording, part) for part in session.recording.parts)
             return Opened(run_title, (profile,), parts)
 
@@ -275,7 +275,7 @@ class PanelController:
                 self.runs.add_loaded(chosen[0].directory, of_set)  # it may have more runs by now
             return Opened(named, of_set=of_set)
         for run, profile in zip(chosen, profiles, strict=True):
-            self.runs.note(run.directory, profile.summary)
+            self.runs.note(run.directory, profile)
         return Opened(named, profiles)
 
     def confirm(self, text: str = "") -> None:

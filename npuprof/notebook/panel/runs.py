@@ -38,7 +38,6 @@ from npuprof.words.quantities import ABSENT, duration
 from npuprof.words.texts import encodable
 
 if TYPE_CHECKING:
-    from npuprof.analysis.summary import Summary
     from npuprof.profiles.profile import Profile
     from npuprof.ranks.profile_set import ProfileSet
 
@@ -70,7 +69,7 @@ _OURS = (
 )
 
 
-_Outcome: TypeAlias = tuple[str, str, int]
+_Outcome: TypeAlias = tuple[str, str, str, int]
 _MOST_EARLIER = 50
 _THIS, _EARLIER, _LOADED = "this kernel", "an earlier kernel", "loaded"
 
@@ -86,7 +85,7 @@ class ListedRuns:
         self._earlier: list[tuple[EndedRun, str]] = []
         self._loaded: dict[Path, EndedRun] = {}
         self._numbers: dict[Path, int] = {}
-        self._busy: dict[Path, str] = {}
+        self._decoded: dict[Path, tuple[str, str]] = {}  # the mean step, and the busy time
         self._kept: dict[Path, tuple[int, _Outcome]] = {}  # when the recording was written, and what it says
 
     def newest_first(self) -> list[tuple[EndedRun, str, str]]:
@@ -159,6 +158,7 @@ class ListedRuns:
                 Heading("when", "when"),
                 Heading("collector", "collector"),
                 Heading("wall", "wall", numeric=True),
+                Heading("step", "step", numeric=True),
                 Heading("busy", "device busy", numeric=True),
                 Heading("change", "since the run before"),
                 Heading("ended", "ended"),
@@ -175,17 +175,17 @@ class ListedRuns:
 
     def _texts(self, run: EndedRun, ended: str, origin: str) -> tuple[str, ...]:
         profile = run.profile
-        if run.directory not in self._busy and profile is not None:
+        if run.directory not in self._decoded and profile is not None:
             with suppress(Exception):  # the report shows the error
-                self.note(run.directory, profile.summary)
+                self.note(run.directory, profile)
         has_end = run.stopped_ns > run.started_ns
-        kept, change, between_ns = self._outcome(run.directory)
+        step, busy, change, between_ns = self._outcome(run.directory)
         return (
             title(run),
             _when(run.started_ns) if run.started_ns else ABSENT,
             f"{run.collector} (simulated)" if run.simulated else run.collector,
             duration(run.stopped_ns - run.started_ns - between_ns) if has_end else ABSENT,
-            self._busy.get(run.directory, kept),
+            *self._decoded.get(run.directory, (step, busy)),
             change,
             ended,
             origin,
@@ -205,18 +205,19 @@ class ListedRuns:
                 self._kept[directory] = written_ns, (*_outcome_of(recording), times.thinking_ns)
             return self._kept[directory][1]
         except (OSError, NpuprofError):  # a set, a result of another tool, or gone
-            return ABSENT, ABSENT, 0
+            return ABSENT, ABSENT, ABSENT, 0
 
-    def note(self, directory: Path, summary: Summary) -> None:
-        """Store the busy time of a decoded run."""
+    def note(self, directory: Path, run: Profile) -> None:
+        """Store the mean step and the busy time of a decoded run."""
         from npuprof.session import reruns  # with pandas, which a list of other runs does not need
 
-        self._busy[directory] = reruns.busy_text(*reruns.busy_times(summary))
+        step_ns, busy = run.accounting.basis.mean_ns, reruns.busy_text(*reruns.busy_times(run.summary))
+        self._decoded[directory] = duration(step_ns or None), busy
 
 
-def _outcome_of(recording: Recording) -> tuple[str, str]:
+def _outcome_of(recording: Recording) -> tuple[str, str, str]:
     if not recording.outcome:
-        return "not decoded", ABSENT
+        return ABSENT, "not decoded", ABSENT
     from npuprof.session import reruns  # with pandas, as above
 
     return reruns.outcome_texts(recording)
