@@ -453,7 +453,7 @@ class JobRule:
 
     name: str
     looks_for: str
-    check: Callable[[JobFacts], Finding | list[Finding]]
+    check: Callable[[JobFacts], Finding]
     without: Callable[[JobFacts, Times], Times]
     devices: frozenset[DeviceName] = frozenset((NPU, GPU, NONE))
 

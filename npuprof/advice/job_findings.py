@@ -170,7 +170,7 @@ def _check(name: str, facts: JobFacts) -> list[Finding]:
     """Return the findings of a rule; a rule that raises cannot tell."""
     try:
         made = next(rule for rule in JOB_RULES if rule.name == name).check(facts)
-        findings = made if isinstance(made, list) else [made]
-        return [replace(finding, action=for_framework(finding.action, facts.info)) for finding in findings]
+        every = [replace(made, more=()), *made.more]
+        return [replace(finding, action=for_framework(finding.action, facts.info)) for finding in every]
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule
         return [Finding(name, "cannot tell", detail=f"{type(error).__name__}: {error}", collect="the rule failed")]

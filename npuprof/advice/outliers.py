@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -87,13 +87,14 @@ def longest_rows(facts: Facts) -> list[tuple[int, int]]:
     return list(zip(basis.number[at[first]].tolist(), basis.rows[at[first]].tolist(), strict=True))
 
 
-def findings(facts: Facts, found: Sequence[Outlier], table: str = "steps") -> list[Finding]:
+def finding(facts: Facts, found: Sequence[Outlier], table: str = "steps") -> Finding:
     """Return a finding for each place of at least two outliers, the costliest first, and one for all the others."""
     several, single = grouped(found)
     made = [_of_group(facts, group, table) for group in several]
     made += [_of_single(facts, single, table)] if single else []
-    worth = [finding for finding in made if finding.cost_ns >= _LEAST * facts.step_ns]
-    return sorted(worth, key=lambda finding: -finding.cost_ns) or [Finding(NAME, "clean")]
+    worth = [each for each in made if each.cost_ns >= _LEAST * facts.step_ns]
+    first, *more = sorted(worth, key=lambda each: -each.cost_ns) or [Finding(NAME, "clean")]
+    return replace(first, more=tuple(more))
 
 
 def grouped(found: Sequence[Outlier]) -> tuple[list[list[Outlier]], list[Outlier]]:

@@ -122,10 +122,11 @@ class CodeLines:
         -------
         pandas.DataFrame
             ``file`` and ``line``; ``device_ns`` (time of the kernels that the line launched, in the forward or the
-            backward pass), ``idle_ns`` (idle time of the devices meanwhile), ``host_ns`` (over all threads; without
-            a device that of the main thread, which adds up to the wall time), ``launches`` (kernels), ``operators`` (of the framework) and ``peak_bytes`` (memory that it holds at the
-            peak of each device, or of the host without a device). What the run does not have is absent. The last row
-            has no line, and what belongs to none: device time, idle time and launches add up to those of the run.
+            backward pass), ``idle_ns`` (idle time of the devices meanwhile), ``host_ns`` (over all threads; of a
+            recording without a device that of the main thread, which adds up to the wall time), ``launches`` (kernels),
+            ``operators`` (of the framework) and ``peak_bytes`` (memory that it holds at the peak of each device, or of
+            the host without a device). What the run does not have is absent. The last row has no line, and what belongs
+            to none: device time, idle time and launches add up to those of the run.
         """
         return self._table
 

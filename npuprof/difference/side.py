@@ -47,8 +47,8 @@ class ComparedRun:
     tables: Mapping[str, pd.DataFrame]
     info: Info
     accounting: Accounting
-    judged_rows: Callable[[], Int64] | None = None
-    """Returns the rows of its steps that gates judge; None for all of the basis."""
+    single_rows: Callable[[], Int64] | None = None
+    """Returns the rows of its steps that are single outliers, which gates do not judge."""
 
     @cached_property
     def places(self) -> Places:
@@ -133,8 +133,8 @@ class Side:
         first = 0
         for run in self.runs:
             rows = run.accounting.basis.rows
-            if run.judged_rows is not None:
-                left_out.append(first + np.flatnonzero(~np.isin(rows, run.judged_rows())))
+            if run.single_rows is not None:
+                left_out.append(first + np.flatnonzero(np.isin(rows, run.single_rows())))
             first += len(rows)
         numbers = self.basis.number[np.concatenate([np.zeros(0, np.int64), *left_out])]
         judged: pd.DataFrame = self.every[~np.isin(self.basis.number, numbers)].reset_index(drop=True)

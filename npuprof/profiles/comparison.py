@@ -44,8 +44,8 @@ class Compared(Protocol):
     def accounting(self) -> Accounting:
         """The breakdown of the profile's steps."""
 
-    def _judged_rows(self) -> Int64:
-        """Return the rows of its steps that gates judge."""
+    def _single_rows(self) -> Int64:
+        """Return the rows of its steps that are single outliers."""
 
 
 def names_of(a: Info, b: Info) -> tuple[str, str]:
@@ -99,7 +99,7 @@ class Comparison(Difference):
             If a side has no kernels, no NPU tasks and no step times.
         """
         runs = [
-            [[ComparedRun(rank.aligned, rank.info, rank.accounting, rank._judged_rows) for rank in run] for run in side]
+            [[ComparedRun(rank.aligned, rank.info, rank.accounting, rank._single_rows) for rank in run] for run in side]
             for side in (a, b)
         ]
         return cls(*sides(runs[0], runs[1]), names or names_of(*(_first(side) for side in runs)))

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from npuprof import interactive
@@ -160,9 +161,9 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         of_run = info.executed, info.examination, info.recorded
         return account(self.aligned, info.rank, info.selection, without_host, *of_run)
 
-    def _judged_rows(self) -> Int64:
+    def _single_rows(self) -> Int64:
         basis = self.accounting.basis
-        return self.advice().judged_rows if basis.outliers else basis.rows
+        return np.setdiff1d(basis.rows, self.advice().judged_rows) if basis.outliers else basis.rows[:0]
 
     def _step_parts(self) -> pd.DataFrame:
         return self.accounting.by_part()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from npuprof.advice.finding import Finding
 from npuprof.advice.job import JobFacts, JobRule, Times
-from npuprof.advice.outliers import NAME, findings, outliers
+from npuprof.advice.outliers import NAME, finding, outliers
 
 
-def check(facts: JobFacts) -> list[Finding]:
+def check(facts: JobFacts) -> Finding:
     """Fire for each rank and line, or cause, that makes two or more steps longer, and for single outliers together."""
     if facts.basis.limit is None:
-        return [Finding(NAME, "cannot tell", collect="record at least six steps")]
-    return findings(facts, outliers(facts))
+        return Finding(NAME, "cannot tell", collect="record at least six steps")
+    return finding(facts, outliers(facts))
 
 
 def without(facts: JobFacts, times: Times) -> Times:  # noqa: ARG001 - every rule of a job has it
