@@ -71,8 +71,6 @@ class Finding:
         The replayed gain of each step, if its mean is measured.
     of_outliers
         Whether its times are what outliers add to the mean step, and not parts of the usual step.
-    more
-        Further findings of the same rule.
     """
 
     rule: str
@@ -96,7 +94,6 @@ class Finding:
     explore: Callable[[Finding], Widget] | None = field(default=None, repr=False, compare=False)
     gains_ns: tuple[int, ...] = field(default=(), repr=False, compare=False)
     of_outliers: bool = field(default=False, repr=False, compare=False)
-    more: tuple[Finding, ...] = field(default=(), repr=False, compare=False)
 
     def gains_at_least(self, least_ns: float) -> bool | None:
         """Return whether a step may gain so much; None if the 95 % interval of its replayed gain does not tell.
@@ -197,12 +194,12 @@ class Rule:
     looks_for
         The problem that the rule detects, in a few words.
     check
-        Returns the finding of a run, whose ``rule`` is the name of this rule.
+        Returns the finding of a run, or several; their ``rule`` is the name of this rule.
     devices
         The devices whose runs it can judge, by name; empty for runs of the host alone.
     """
 
     name: str
     looks_for: str
-    check: Callable[[Facts], Finding]
+    check: Callable[[Facts], Finding | list[Finding]]
     devices: frozenset[DeviceName] = frozenset((NPU, GPU, NONE))

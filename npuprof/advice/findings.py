@@ -500,16 +500,11 @@ def _check(rule: Rule, facts: Facts) -> list[Finding]:
     """Return the findings of a rule; a rule that raises, since it may come from another package, cannot tell."""
     try:
         made = rule.check(facts)
-        findings = [_judged(_sound(each, rule), facts) for each in _each(made)]
+        findings = [_judged(_sound(each, rule), facts) for each in (made if isinstance(made, list) else [made])]
         return [replace(finding, action=for_framework(finding.action, facts.info)) for finding in findings]
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule
         problem = encodable(f"{type(error).__name__}: {error}")
         return [Finding(encodable(str(rule.name)), "cannot tell", detail=problem, collect=FAILED)]
-
-
-def _each(made: Any) -> list[Any]:
-    """Return what a rule returned, and the further findings that it has."""
-    return [replace(made, more=()), *made.more] if isinstance(made, Finding) else [made]
 
 
 def _judged(finding: Finding, facts: Facts) -> Finding:

@@ -169,8 +169,8 @@ def _weight(finding: Finding) -> tuple[int, int]:
 def _check(name: str, facts: JobFacts) -> list[Finding]:
     """Return the findings of a rule; a rule that raises cannot tell."""
     try:
-        made = next(rule for rule in JOB_RULES if rule.name == name).check(facts)
-        every = [replace(made, more=()), *made.more]
+        rule = next(rule for rule in JOB_RULES if rule.name == name)
+        every = outliers.every(facts) if rule is outliers.RULE else [rule.check(facts)]
         return [replace(finding, action=for_framework(finding.action, facts.info)) for finding in every]
     except Exception as error:  # noqa: BLE001 a report must not fail over one rule
         return [Finding(name, "cannot tell", detail=f"{type(error).__name__}: {error}", collect="the rule failed")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -87,14 +87,13 @@ def longest_rows(facts: Facts) -> list[tuple[int, int]]:
     return list(zip(basis.number[at[first]].tolist(), basis.rows[at[first]].tolist(), strict=True))
 
 
-def finding(facts: Facts, found: Sequence[Outlier], table: str = "steps") -> Finding:
+def findings(facts: Facts, found: Sequence[Outlier], table: str = "steps") -> list[Finding]:
     """Return a finding for each place of at least two outliers, the costliest first, and one for all the others."""
     several, single = grouped(found)
     made = [_of_group(facts, group, table) for group in several]
     made += [_of_single(facts, single, table)] if single else []
     worth = [each for each in made if each.cost_ns >= _LEAST * facts.step_ns]
-    first, *more = sorted(worth, key=lambda each: -each.cost_ns) or [Finding(NAME, "clean")]
-    return replace(first, more=tuple(more))
+    return sorted(worth, key=lambda each: -each.cost_ns) or [Finding(NAME, "clean")]
 
 
 def grouped(found: Sequence[Outlier]) -> tuple[list[list[Outlier]], list[Outlier]]:

@@ -97,7 +97,10 @@ def test_costs_add_up_to_the_steps(data: st.DataObject) -> None:
     )
     seen = facts(run)
     costs = seen.cell_lines
-    parts = {name: int(seen.times(seen.basis.rows, [name]).sum()) for name in seen.accounting.intervals["part"].cat.categories}
+    parts = {
+        name: int(seen.times(seen.basis.rows, [name]).sum())
+        for name in seen.accounting.intervals["part"].cat.categories
+    }
     sums = costs.parts[list(COSTS)].sum()
     if len(launches):
         assert sums["device_ns"] == parts["computing"]
