@@ -172,7 +172,10 @@ class Rewriting:
         node = self.body[place]
         if is_shown and isinstance(node, ast.Expr):
             return [*self._starts[place], ast.copy_location(ast.Expr(self._shown(node.value)), node)]
-        return [node] if _comes_first(node) else [*self._starts[place], self._inner[place], self._ends]
+        if _comes_first(node):
+            return [node]
+        has_end = bool(self._starts[place]) or node is self.body[-1]
+        return [*self._starts[place], self._inner[place], *([self._ends] if has_end else [])]
 
     def _shown(self, value: ast.expr) -> ast.expr:
         """Return an expression that notes the end of the code before its value is shown."""

@@ -172,6 +172,11 @@ class Controller:
         if self._begins:
             self._note_cell()
 
+    def code_ends(self) -> None:
+        """Note that the code of the running cell has ended: what is to come shows its figures."""
+        if len(self._cells) == 1 and self.by_hand and (run := _collecting()) is not None:
+            run.cells.code_ended()
+
     def cell_ends(self, identity: int | None) -> None:
         """Note that a cell and those that it ran have ended; None for all."""
         thread, running = threading.get_ident(), list(self._cells)

@@ -107,6 +107,8 @@ class CellHooks:
         """Register the hooks."""
         for event, hook in self._hooks.items():
             self._shell.events.register(event, hook)
+        after_code = self._shell.events.callbacks["post_execute"]
+        after_code.sort(key=lambda hook: hook != self.post_execute)  # the code has ended before others draw figures
 
     def unregister(self) -> None:
         """Remove the hooks."""
@@ -129,7 +131,8 @@ class CellHooks:
             self._rewriter.ended(id(result.info))
 
     def post_execute(self) -> None:
-        """Stop the run of a silent cell, which has no other event."""
+        """Note that the code of a cell has ended, and stop the run of a silent cell, which has no other event."""
+        self._controller.code_ends()
         cell, result = self._controller.cell, self._shell.last_execution_result
         if cell is not None and result is not None and _is_silent(result) and _is_end_of(cell, result):
             self._end(result)
@@ -174,12 +177,6 @@ def _failure(result: ExecutionResult | None) -> str:
         return "Cancelled: the cell was aborted before it ended"
     return describe_failure(failure_of(result))
 
-
-AWAITED = "\0awaited"
-"""The arguments of a cell that the panel has profiled, whatever its first line."""
-
-SPANNED = "\0spanned"
-"""The arguments of a cell of a run that was started by hand."""
 
 # `%%npuprof?` asks for help and is left to IPython.
 _FIRST_LINE = re.compile(r"%%npuprof(?:[ \t]+(?P<arguments>.*))?\s*$")

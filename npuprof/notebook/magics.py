@@ -14,8 +14,6 @@ from npuprof.errors import NpuprofError, OptionsError, SessionBusyError, Session
 from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
 from npuprof.notebook.hooks import (
-    AWAITED,
-    SPANNED,
     CellHooks,
     CellTransformer,
     cell_title,
@@ -26,7 +24,7 @@ from npuprof.notebook.hooks import (
 from npuprof.notebook.messages import tell
 from npuprof.notebook.repeats import run_again
 from npuprof.notebook.report import SAVED_BYTES, show_run, show_session, show_set
-from npuprof.notebook.rewriting import CellRewriter, number_of
+from npuprof.notebook.rewriting import AWAITED, MAGICS, SPANNED, CellRewriter, number_of
 from npuprof.words import quantities
 from npuprof.words.texts import plain_lines
 
@@ -152,6 +150,9 @@ class NpuprofMagics(Magics):
         cell = current_cell(self.shell)
         if cell is None:
             raise UsageError("%%npuprof profiles a cell, and no cell is running: use npuprof.profile() in a script")
+        if line == MAGICS:
+            watch(self.shell.displayhook.exec_result, self.controller.code_ends)
+            return
         watch(self.shell.displayhook.exec_result, partial(self._rewriter.raised, cell.identity))
         running = self._rewriter.running(cell.identity, cell.text, cell.origin, self.controller.id_of)
         is_added = False

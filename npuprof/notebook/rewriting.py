@@ -28,6 +28,15 @@ _ARGUMENTS = "npuprof_arguments"  # attribute of a tree
 _REWRITING = "npuprof_rewriting"  # attribute of a node of the cell's own level
 _MOST_TEXTS = 64
 
+AWAITED = "\0awaited"
+"""The arguments of a cell that the panel has profiled, whatever its first line."""
+
+SPANNED = "\0spanned"
+"""The arguments of a cell of a run that was started by hand."""
+
+MAGICS = "\0magics"
+"""The arguments of a cell of such a run, or that the panel would profile, which only runs magics."""
+
 
 class _Rewritten(threading.local):
     """What was rewritten last on this thread: subshells of a kernel run cells at once."""
@@ -106,11 +115,11 @@ class CellRewriter(ast.NodeTransformer):
             return node
         word, arguments = self._begins(), getattr(node, _ARGUMENTS, None)
         if arguments is None:
-            if not word or all(map(_is_magic, node.body)):
+            if not word:
                 return node
-            arguments = word
+            arguments = MAGICS if all(map(_is_magic, node.body)) else word
         ast.fix_missing_locations(node)  # of what other transformers have made; IPython does it after the last one
-        is_stamped = not set(arguments.split()) >= _UNTOUCHED
+        is_stamped = not (set(arguments.split()) >= _UNTOUCHED or arguments == MAGICS)
         rewriting = Rewriting(node.body, partial(self._begin, arguments), is_stamped=is_stamped)
         for each in rewriting.body:
             setattr(each, _REWRITING, rewriting)

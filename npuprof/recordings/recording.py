@@ -16,11 +16,14 @@ from copy import copy
 from dataclasses import asdict, dataclass, field, fields
 from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npuprof.errors import CollectorError, NpuprofError, OptionsError, SourceError
 from npuprof.files import atomic
 from npuprof.words.texts import encodable, repaired
+
+if TYPE_CHECKING:
+    from npuprof.arrays import Int64
 
 FILE_NAME = "recording.json"
 TOOK_NO_DATA = "took no data for a part of the run"
@@ -82,6 +85,8 @@ class Recording:
         ``Options.to_dict()`` of the session.
     started_ns, stopped_ns
         UTC epoch nanoseconds around the profiled code, from a monotonic clock; `stopped_ns` is 0 before the stop.
+    after_ns
+        Nanoseconds of the run after the code of its cells, in which IPython shows values, figures and errors.
     raw_clock_epoch_ns
         The UTC epoch nanoseconds at zero of CLOCK_MONOTONIC_RAW, the clock of frameworks; 0 if unknown.
     clock_step_ns
@@ -102,6 +107,8 @@ class Recording:
         The numbers of cells by the file names of their code, where a framework records stacks, which have those names.
     executed
         ``[name, start_ns, end_ns]`` of each cell that ran, in a run that was started by hand in a notebook.
+    code_ended
+        When the code of each of these cells had ended at the latest: IPython then shows figures.
     parts
         The names of those cells that began with ``%%npuprof``: each is reported as its part of the run.
     outcome
@@ -136,6 +143,7 @@ class Recording:
     options: dict[str, Any] = field(default_factory=dict)
     started_ns: int = 0
     stopped_ns: int = 0
+    after_ns: int = 0
     raw_clock_epoch_ns: int = 0
     clock_step_ns: int = 0
     emulated_ns: int = 0
@@ -147,6 +155,7 @@ class Recording:
     cells: dict[str, str] = field(default_factory=dict)
     cell_files: dict[str, int] = field(default_factory=dict)
     executed: list[tuple[str, int, int]] = field(default_factory=list)
+    code_ended: list[int] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
     outcome: dict[str, Any] = field(default_factory=dict)
     process: dict[str, Any] = field(default_factory=dict)
@@ -159,6 +168,37 @@ class Recording:
     problems: list[str] = field(default_factory=list)
     stack_problems: list[str] = field(default_factory=list)
     files: dict[str, int] = field(default_factory=dict)
+
+    def end_with_code(self, times_ns: Int64, numbers: Int64) -> list[tuple[int, int]]:
+        """End the run, or each of its cells, when its code ended; return what follows, as begins and ends.
+
+        Parameters
+        ----------
+        times_ns, numbers
+            The stamps of its cells in order, in epoch nanoseconds: those of a statement's end are below 0.
+        """
+        import numpy as np
+
+        afterwards: list[tuple[int, int]] = []
+        if not self.stopped_ns:
+            return afterwards
+
+        def end_of_code(start_ns: int, end_ns: int, latest_ns: int) -> int:
+            last = int(np.searchsorted(times_ns, end_ns, side="right")) - 1
+            is_known = last >= 0 and times_ns[last] >= start_ns and numbers[last] < 0
+            code_ns = int(times_ns[last]) if is_known else latest_ns  # of a cell that was cancelled, or has no stamps
+            if code_ns < end_ns:
+                afterwards.append((code_ns, end_ns))
+            return code_ns
+
+        if not self.executed:
+            self.stopped_ns = end_of_code(self.started_ns, self.stopped_ns, self.stopped_ns)
+        latest = [*self.code_ended, *(end for _, _, end in self.executed[len(self.code_ended) :])]
+        self.executed = [
+            (name, start, end_of_code(start, end, ended))
+            for (name, start, end), ended in zip(self.executed, latest, strict=False)
+        ]
+        return afterwards
 
     def list_files(self) -> None:
         """List files with their sizes, from which :func:`npuprof.load` detects files that are lost later."""

@@ -289,6 +289,12 @@ class ActiveRun(RecordedRun):
         run.emulated_ns = max(0, self._left_out_ns() - run.emulated_ns)
         run.clock_step_ns = step_ns(self._clock, run.raw_clock_epoch_ns, run.stopped_ns - run.started_ns)
         self._host.stop(run)
+        if (columns := self._host.line_columns) is not None:
+            import numpy as np
+
+            times_ns, numbers = (np.asarray(columns[f"stamp_{name}"], np.int64) for name in ("time_ns", "number"))
+            spans = run.copy().end_with_code(times_ns + run.raw_clock_epoch_ns, numbers)
+            run.after_ns = sum(end - begin for begin, end in spans)
 
     def add_cell(self, cell: RunningCell) -> bool:
         """Record the stamps of a cell that begins, in a run that spans cells; return whether they are recorded."""

@@ -17,7 +17,7 @@ class ExecutedCells:
     Parameters
     ----------
     recording
-        Receives the cells in ``executed`` and ``parts``.
+        Receives the cells in ``executed``, ``code_ended`` and ``parts``.
     now_ns
         Returns the time of the run's clock.
     """
@@ -26,23 +26,30 @@ class ExecutedCells:
         self._recording = recording
         self._now_ns = now_ns
         self._running: tuple[Callable[[], str], int] | None = None
+        self._code_ended_ns = 0
         self._is_part = False
 
     def begin(self, name: Callable[[], str]) -> None:
         """Note that a cell of the notebook runs from now on; `name` returns its name, when it has ended."""
-        self._running, self._is_part = (name, self._now_ns()), False
+        self._running, self._is_part, self._code_ended_ns = (name, self._now_ns()), False, 0
 
     def take_part(self) -> bool:
         """Note that the cell that runs is to be reported by itself; return whether one runs."""
         self._is_part = self._running is not None
         return self._is_part
 
+    def code_ended(self) -> None:
+        """Note that the code of the cell has ended by now; its stamps, if it has any, know it better."""
+        self._code_ended_ns = self._code_ended_ns or self._now_ns()
+
     def end(self) -> None:
         """Note that no cell runs from now on."""
         if self._running is not None:
             (name, start_ns), self._running = self._running, None
             title = name()
-            self._recording.executed.append((title, start_ns, self._recording.stopped_ns or self._now_ns()))
+            end_ns = self._recording.stopped_ns or self._now_ns()
+            self._recording.executed.append((title, start_ns, end_ns))
+            self._recording.code_ended.append(self._code_ended_ns or end_ns)
             if self._is_part:
                 self._recording.parts.append(title)
 

@@ -12,7 +12,7 @@ from npuprof import progress
 from npuprof.analysis.device_clocks import clock_text, device_clocks, on_host_clock
 from npuprof.analysis.examination import examine, lost_rows, mark_overruns, with_overruns
 from npuprof.errors import SourceError
-from npuprof.sources import database, folder_of_files, forms, torch_npu
+from npuprof.sources import afterwards, database, folder_of_files, forms, torch_npu
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.columns.builders import of_one_kind
@@ -70,6 +70,8 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
             frames.at_last(lambda made: _check(decoded, made, run, is_part=False))
         else:
             _check(decoded, frames, run, is_part=selection is not None and source.read_part is not None)
+        if not source.is_complete:
+            afterwards.leave_out(decoded)
         if selection is not None:
             cut(decoded, selection)
     started_ns, stopped_ns = decoded.info.started_ns, decoded.info.stopped_ns

@@ -18,6 +18,28 @@ class Selected(TypedDict, total=False):
     end_ns: int
 
 
+AFTER_CELL = "after the cell (IPython)"
+"""The name of what follows the code of a cell: IPython shows its value, figures or error."""
+
+
+@dataclass(frozen=True, order=True)
+class Afterwards:
+    """What IPython did after the code of a cell, which is no part of the run.
+
+    Attributes
+    ----------
+    start_ns, end_ns
+        UTC epoch nanoseconds from the end of the code until the run, or the cell in it, ended.
+    device_ns, launches
+        Time and number of the kernels and collectives that were launched meanwhile.
+    """
+
+    start_ns: int
+    end_ns: int
+    device_ns: int = 0
+    launches: int = 0
+
+
 @dataclass(frozen=True)
 class DeviceClock:
     """The clock of a device beside that of its host, as causality shows it.
@@ -134,7 +156,7 @@ class Info(LongText):
     rank, devices
         The global rank, if known, and the ids of the devices with data.
     started_ns, stopped_ns
-        Start and end of collection, UTC epoch nanoseconds.
+        Start and end of collection, or of the code of the profiled cell, UTC epoch nanoseconds.
     versions
         Software versions by name (``cann``, ``driver``, ``torch_npu``, ``python`` ...).
     options
@@ -149,8 +171,10 @@ class Info(LongText):
         The selected part of the run; empty for the whole run: ``steps``, or ``start_ns`` and ``end_ns`` in UTC epoch
         nanoseconds. The other facts describe the whole run.
     executed
-        Name, start and end of each cell that ran, where a run was started by hand in a notebook; the time between
-        them is no part of the run.
+        Name, start and end of the code of each cell that ran, where a run was started by hand in a notebook; the time
+        between them is no part of the run.
+    afterwards
+        What IPython did after the code of each cell, of which the tables have nothing.
     clocks
         The clock of each device that has launches to compare; complete when notes are.
     examination
@@ -189,6 +213,7 @@ class Info(LongText):
     code: dict[str, str] = field(default_factory=dict, repr=False)
     cells: dict[str, str] = field(default_factory=dict, repr=False)
     executed: list[tuple[str, int, int]] = field(default_factory=list)
+    afterwards: list[Afterwards] = field(default_factory=list)
     unprofiled_children: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -201,9 +226,9 @@ class Info(LongText):
         """The time of the run in which no cell ran; 0 unless cells are known."""
         if not self.executed or self.started_ns is None or self.stopped_ns is None:
             return 0
-        return max(
-            0, self.stopped_ns - self.started_ns - sum(end_ns - start_ns for _, start_ns, end_ns in self.executed)
-        )
+        ran_ns = sum(end_ns - start_ns for _, start_ns, end_ns in self.executed)
+        after_ns = sum(each.end_ns - each.start_ns for each in self.afterwards)
+        return max(0, self.stopped_ns - self.started_ns - ran_ns - after_ns)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, encodable(value) if isinstance(value, str) else value)

@@ -59,7 +59,8 @@ def test_the_time_between_cells_is_left_out_and_sums_add_up(cells: Cells) -> Non
     thinking_ns = run.info.thinking_ns
     assert thinking_ns >= 600_000_000
     covered = sum(end - start for _, start, end in run.info.executed)
-    assert covered + thinking_ns == run.info.stopped_ns - run.info.started_ns
+    after_ns = sum(each.end_ns - each.start_ns for each in run.info.afterwards)
+    assert covered + after_ns + thinking_ns == run.info.stopped_ns - run.info.started_ns
     assert run.summary.wall_ns == covered
     steps = run.accounting.steps
     assert steps["duration_ns"].sum() <= covered

@@ -192,7 +192,7 @@ class ListedRuns:
         )
 
     def _outcome(self, directory: Path) -> _Outcome:
-        """Return what the recording says: busy time, change since the same cell before, and thinking time."""
+        """Return what the recording says: busy time, change since the same cell before, and time without code."""
         try:
             written_ns = (directory / FILE_NAME).stat().st_mtime_ns
             if self._kept.get(directory, (0, ""))[0] != written_ns:
@@ -202,7 +202,7 @@ class ListedRuns:
                     stopped_ns=recording.stopped_ns or None,
                     executed=recording.executed,
                 )
-                self._kept[directory] = written_ns, (*_outcome_of(recording), times.thinking_ns)
+                self._kept[directory] = written_ns, (*_outcome_of(recording), times.thinking_ns + recording.after_ns)
             return self._kept[directory][1]
         except (OSError, NpuprofError):  # a set, a result of another tool, or gone
             return ABSENT, ABSENT, ABSENT, 0

@@ -36,7 +36,7 @@ from npuprof.sources.recording import files, journal, lines, lists, loops, pytho
 from npuprof.sources.recording.files import note_changes, take_steps
 from npuprof.sources.recording.native import clock_epoch, read_native
 from npuprof.sources.selection import SelectedPart, SelectedWindows, Selection
-from npuprof.tables.info import Info
+from npuprof.tables.info import Afterwards, Info
 from npuprof.tables.notes import Notes
 from npuprof.words.quantities import counted, duration
 
@@ -83,8 +83,13 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
     note_changes(path, recording.files, decoded.notes)
     if recording.cell_files:
         _name_cells(decoded, recording)
+    columns = _line_columns(decoded, path, None if run is None else run.line_columns)
+    if columns is not None:
+        times = columns["stamp_time_ns"] + clock_epoch(path, recording)
+        after = recording.end_with_code(times, columns["stamp_number"])
+        decoded.info.afterwards = [Afterwards(*span) for span in after]
     _add_stacks(decoded, path, recording, stacks)
-    read_lines = _add_lines(decoded, path, recording, None if run is None else run.line_columns)
+    read_lines = None if columns is None else _add_lines(decoded, path, recording, columns)
     if recovered is not None:
         journal.complete(decoded, recovered.marks)
     take_steps(decoded.tables, _steps(recording), recording.collector, decoded.notes)
@@ -157,22 +162,28 @@ def _cells(recording: Recording) -> Spans | None:
     return executed_spans(recording.executed) if recording.executed and recording.stopped_ns else None
 
 
-def _add_lines(
-    decoded: Decoded, path: Path, recording: Recording, columns: Mapping[str, Sequence[Any]] | None
-) -> lines.Lines | None:
-    """Add the statements of the cell and the stacks of calls: from memory, else from their file or its journal."""
+def _line_columns(
+    decoded: Decoded, path: Path, columns: Mapping[str, Sequence[Any]] | None
+) -> Mapping[str, Any] | None:
+    """Return the stamps of the cell and the stacks of calls: from memory, else from their file or its journal."""
     file, journal_file = path / LINES_FILE_NAME, path / LINES_JOURNAL_FILE_NAME
     try:
         if columns is not None:
-            content = lists.arrays(columns, lines.KINDS, file)
-        elif file.is_file():
-            content = lists.read(file, lines.KINDS)
-        elif journal_file.is_file():
-            content = lists.read_journal(journal_file, lines.KINDS, decoded.notes, lines.SOURCE)
-        else:
-            return None
+            return lists.arrays(columns, lines.KINDS, file)
+        if file.is_file():
+            return lists.read(file, lines.KINDS)
+        if journal_file.is_file():
+            return lists.read_journal(journal_file, lines.KINDS, decoded.notes, lines.SOURCE)
+    except SourceError as error:
+        decoded.notes.error(lines.SOURCE, str(error))
+    return None
+
+
+def _add_lines(decoded: Decoded, path: Path, recording: Recording, columns: Mapping[str, Any]) -> lines.Lines | None:
+    """Add the statements of the cell and the stacks of calls."""
+    try:
         epoch_ns, cells = clock_epoch(path, recording), _cells(recording)
-        read = lines.decode(content, file, epoch_ns, recording.stopped_ns, decoded.notes, cells)
+        read = lines.decode(columns, path / LINES_FILE_NAME, epoch_ns, recording.stopped_ns, decoded.notes, cells)
     except SourceError as error:
         decoded.notes.error(lines.SOURCE, str(error))
         return None
