@@ -61,3 +61,11 @@ def test_ends_blocks_at_reused_addresses(tmp_path: Path) -> None:
     assert released.tolist()[:2] == [5_000, 4_000]
     note = run.notes[run.notes["message"].str.contains("address in use")]
     assert note["count"].tolist() == [1]
+
+
+def test_warns_of_totals_below_zero(tmp_path: Path) -> None:
+    trace = KinetoTrace()
+    for at, size, total in ((0, 512, 512), (5, -1024, -512), (9, 256, -256)):
+        trace.memory(at, size, 4096 + at, total)
+    run = npuprof.load(trace.write(tmp_path / "t.pt.trace.json"))
+    assert run.notes[run.notes["message"].str.contains("below zero")]["count"].tolist() == [2]
