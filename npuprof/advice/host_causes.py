@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -377,7 +377,7 @@ class HostTimes:
             first = next(iter(of_line))
             called = first not in {place for place, *_ in parts} and of_line[first] > _MOSTLY * sum(of_line.values())
             merged.setdefault((key[0], "calls", first) if called else key, []).extend(parts)
-        found = [self._host_time(key[0], parts, steps) for key, parts in merged.items()]
+        found = _bounded([self._host_time(key[0], parts, steps) for key, parts in merged.items()])
         return sorted(
             (each for each in found if each.time_ns or each.busy_ns), key=lambda each: -each.time_ns - each.busy_ns
         )
@@ -440,6 +440,15 @@ class HostTimes:
         is_other &= (samples["thread_id"] != lines.main_thread).to_numpy(bool)
         numbers, counts = np.unique(lines.of_samples[is_other], return_counts=True)
         return lines.place(int(numbers[np.argmax(counts)])) if len(numbers) else None
+
+
+def _bounded(found: list[HostTime]) -> list[HostTime]:
+    """Return times in which no wait takes more than all idle time: without any, a step takes what the device does."""
+    waits = sum(each.busy_ns for each in found)
+    most = sum(each.time_ns for each in found) - sum(each.time_ns for each in found if each.busy_ns)
+    if waits <= most:
+        return found
+    return [replace(each, busy_ns=each.busy_ns * most // waits) for each in found]
 
 
 def _stacks(python: pd.DataFrame, moments: Int64, threads: Int64) -> tuple[Int64, dict[int, list[Frame]]]:

@@ -66,16 +66,17 @@ def test_of_data_parallel_training_the_late_rank_and_the_host(
     assert {f"rank {peer}" for peer in peers["peer"]} == {late}
     assert [*peers["latest_ns"] / 1e6, peers["next_ns"].max() / 1e6] == pytest.approx(late_ms, abs=0.02)
     advice = run.advice()
-    assert [one.rule for one in advice] == ["waiting", "host_bound", "layout_and_casts"]
-    waiting, host, layout = advice
+    assert {one.rule for one in advice} == {"waiting", "host_bound", "layout_and_casts"}
+    waiting, layout = advice["waiting"], advice["layout_and_casts"]
+    hosts = [one for one in advice if one.rule == "host_bound"]
     assert waiting.title == f"Collectives wait for {late}, which is not in this profile"
     assert waiting.cost_ns / 1e6 == pytest.approx(waiting_ms, abs=0.01)
     assert waiting.gain_lo_ns == 0
     assert waiting.gain_hi_ns / 1e6 == pytest.approx(min(possible_ms, waiting_ms), rel=0.01)
-    assert host.cost_ns / 1e6 == pytest.approx(idle_ms, abs=0.01)
-    assert "main.py:350" in host.detail
-    assert "main.py:485" in host.detail
-    assert "jit_compile=False" in host.action
+    assert max(one.gain_hi_ns for one in hosts) / 1e6 <= idle_ms  # without any wait the device takes as long
+    assert {place.rpartition("/")[2] for one in hosts for place, _ in one.lines} == {"main.py"}
+    assert {350, 354, 485} <= {line for one in hosts for _, line in one.lines}
+    assert {"wait", "launches", "compile"} <= {one.cause for one in hosts}
     assert layout.gain_hi_ns < 0.02 * advice.step_ns
     assert advice["exposed_communication"].state == "clean"  # waiting is nothing that larger buckets would hide
     assert advice["first_step"].state == "cannot tell"

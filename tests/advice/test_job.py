@@ -52,8 +52,8 @@ def test_of_the_llm_the_stages_are_uneven_and_no_card_is_slow(samples: Path) -> 
     assert (found.state, found.title.partition(":")[0], found.rank) == ("fires", "The stages are uneven", 2)
     assert found.gain_lo_ns == found.gain_hi_ns
     assert found.gain_hi_ns / 1e6 == pytest.approx(32.0, abs=0.05)
-    assert found.place == "ranks 2, 3"
-    assert "167 ms of 400 ms of kernels on rank 2 have a dimension of 151,936" in found.detail
+    assert found.place == "ranks 2 and 3"
+    assert "on rank 2, 167 ms of 400 ms of kernels have a dimension of 151,936" in found.detail
     assert "109 ms of it on vector cores" in found.detail
     assert found.rows["duration_ns"].sum() / 1e6 == pytest.approx(167.2, abs=0.1)
     assert advice["slow_rank"].state == advice["waiting"].state == "clean"
@@ -79,7 +79,7 @@ def test_of_the_llm_the_stages_are_uneven_and_no_card_is_slow(samples: Path) -> 
 def test_of_ranks_of_which_most_are_absent_the_absent_one_is_still_named(samples: Path) -> None:
     runs = npuprof.load_set(samples / "torch_npu/text/level1")
     advice = runs.advice()
-    assert advice.fired[0].title == "Waiting for rank 5, which is not in this profile"
+    assert advice.fired[0].title == "Collectives wait for rank 5, which is not in this profile"
     assert (
         advice["slow_rank"].state == advice["pipeline_imbalance"].state == "clean"
     )  # 5.6 of 155 ms later, in one step

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import npuprof
-from npuprof.advice.causes import BY_NAME
+from npuprof.advice.causes import BY_NAME, CAUSES
 from npuprof.advice.finding import Finding
 
 _SETUP = """
@@ -29,7 +29,7 @@ rows = [[float(number) for number in range(2_000)] for _ in range(30)]
 garbage = [[number] for number in range(300_000)]
 with open("rows.json", "w") as file:
     json.dump(rows, file)
-np.save("rows.npy", np.ones((1500, 1500)))
+np.save("rows.npy", np.ones((3000, 3000)))
 with open("rows.pickle", "wb") as file:
     pickle.dump(garbage[:90_000], file)
 with gzip.open("rows.gz", "wb") as file:
@@ -214,6 +214,12 @@ def test_names_the_line_and_an_action(planted: Any, tmp_path: Path) -> None:
 def test_names_nearly_all_planted_causes(planted: Any, tmp_path: Path) -> None:
     found, missed = share_found(planted, tmp_path, TABLE, PLACES)
     assert found >= 0.95, missed
+
+
+def test_actions_have_at_most_fifteen_words() -> None:
+    actions = [action for cause in CAUSES for action in (cause.action, *cause.instead.values())]
+    assert [action for action in actions if len(action.split()) > 15 or not action.endswith(".")] == []
+    assert [cause.name for cause in CAUSES if len(cause.title.split()) > 8] == []
 
 
 def test_every_cause_is_planted() -> None:

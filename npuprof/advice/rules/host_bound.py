@@ -149,6 +149,8 @@ def _detail(facts: Facts, times: HostTimes, found: HostTime, parts: Sequence[str
         causes = {name: time for name, time in facts.causes_of(parts).items() if time >= _WORTH * facts.usual_ns}
         named = ", ".join(f"{duration(time)} {name.replace('_', ' ')}" for name, time in causes.items())
         details.append(f"in all {named}") if named else None
+    if facts.device == NPU and "sync_call" in facts.accounting.unmeasured:
+        details.append("calls that compile or wait were not recorded (`--level 1`)")
     return "; ".join(details)
 
 
