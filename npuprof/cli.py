@@ -194,8 +194,8 @@ def _advise(parsed: argparse.Namespace) -> int:
 def _compare(parsed: argparse.Namespace) -> int:
     from npuprof.loading import compare
 
-    names = (parsed.a.name, parsed.b.name) if parsed.a.name != parsed.b.name else (str(parsed.a), str(parsed.b))
-    difference = compare(parsed.a, parsed.b, names=names)
+    pairs = (parsed.a.name, parsed.b.name), (str(parsed.a), str(parsed.b))
+    difference = compare(parsed.a, parsed.b, names=next((pair for pair in pairs if pair[0] != pair[1]), None))
     _say(difference.to_json() if parsed.json else str(difference))
     if parsed.html is not None:
         _say(f"\nThe whole comparison, one self-contained file: {difference.to_html(parsed.html)}", sys.stderr)

@@ -182,7 +182,8 @@ def test_compare_fails_where_a_run_is_slower_beyond_noise(tmp_path: Path, capsys
     ):
         assert cli.main(["compare", a, base, "--fail-on", limit]) == status
         shown = capsys.readouterr()
-        assert shown.out.startswith("A step of")
+        assert " against " in shown.out.splitlines()[0]
+        assert " a step  was " in shown.out
         assert "slower by" in shown.err
     assert cli.main(["compare", slower, base, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["delta_ns"] == 50_000
