@@ -55,6 +55,7 @@ _CONTAINED_NS = 4_000  # of a kernel that ends after the end of the next one
 _RETURNS_NS = {True: 200_000, False: 1_000_000}  # after the end of what was waited for, on GPUs and on NPUs
 _OF_DEVICE = {"kernels", "tasks", "communication", "any"}
 _MAY_BE_EMPTY = 0.1  # of the steps
+_SHORT_NS = 1_000
 _MOST_SPANS = 10_000
 _MOST_STEPS = 100_000
 _NAMED_STEPS = 6
@@ -99,7 +100,7 @@ def with_overruns(frame: pd.DataFrame) -> pd.DataFrame:
     starts = frame["start_ns"].to_numpy(np.int64)
     ends = starts + frame["duration_ns"].to_numpy(np.int64)
     device, stream = frame["device_id"].to_numpy(np.int64), _ids(frame, "stream_id")
-    order = np.lexsort((ends, starts, stream, device))
+    order = _by_stream(starts, device, stream)
     after = order[1:]
     before = order[:-1]
     over = np.where(
@@ -115,6 +116,15 @@ def with_overruns(frame: pd.DataFrame) -> pd.DataFrame:
     amounts[before[is_over]] = over[is_over]
     marked: pd.DataFrame = frame.assign(**{RUNS_OVER: amounts})
     return marked
+
+
+def _by_stream(starts: Int64, device: Int64, stream: Int64) -> Int64:
+    """Return the order of rows by device, stream and start: NumPy sorts 16-bit codes in linear time."""
+    key = pd.factorize(device)[0] * (len(pd.unique(stream)) + 1) + pd.factorize(stream)[0]
+    codes = key.astype(np.int16) if int(key.max(initial=0)) < 1 << 15 else key
+    by_start = np.arange(len(starts)) if (starts[1:] >= starts[:-1]).all() else np.argsort(starts, kind="stable")
+    order: Int64 = by_start[np.argsort(codes[by_start], kind="stable")]
+    return order
 
 
 def _is_serial(frame: pd.DataFrame) -> Bools:
@@ -267,11 +277,13 @@ def _overruns(tables: _Tables) -> Iterator[Violation]:
 
 
 def _no_durations(tables: _Tables) -> Iterator[Violation]:
-    """Yield for each device its kernels of no duration, unless times are whole microseconds, which short ones round."""
+    """Yield for each device its kernels of no duration, unless kernels like them are so short that they round to it."""
     kernels = tables["kernels"]
     starts, lengths = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
     empty = lengths == 0
-    if not empty.any() or (not (starts % 1_000).any() and not (lengths % 1_000).any() and _is_short(kernels, empty)):
+    if empty.any():
+        empty &= _take_time(kernels)
+    if not empty.any():
         return
     devices, streams = kernels["device_id"].to_numpy(np.int64), _ids(kernels, "stream_id")
     whole = run_window(tables)
@@ -291,10 +303,18 @@ def _no_durations(tables: _Tables) -> Iterator[Violation]:
         )
 
 
-def _is_short(kernels: pd.DataFrame, rows: Bools) -> bool:
-    """Return whether kernels of the same names take a microsecond at most elsewhere."""
-    alike = kernels["name"].isin(kernels["name"][rows].unique()).to_numpy(bool)
-    return int(kernels["duration_ns"].to_numpy(np.int64)[alike].max(initial=0)) <= 1_000
+def _take_time(kernels: pd.DataFrame) -> Bools:
+    """Return the kernels whose like, of one type or name, take more than a microsecond wherever they take any time."""
+    lengths = kernels["duration_ns"].to_numpy(np.int64)
+    typed = kernels["op_type"].notna().to_numpy(bool)
+    kind = np.where(typed, kernels["op_type"].cat.codes, len(kernels["op_type"].cat.categories))
+    kind = np.where(typed, kind, kind + kernels["name"].cat.codes).astype(np.int64)
+    least = np.full(int(kind.max(initial=0)) + 1, _MOST)
+    np.minimum.at(least, kind[lengths > 0], lengths[lengths > 0])
+    usual = int(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 0
+    least[least == _MOST] = usual
+    named: Bools = (typed | kernels["name"].notna().to_numpy(bool)) & (least[kind] > _SHORT_NS)
+    return named
 
 
 def _idle(tables: _Tables, device: int, spans: tuple[tuple[int, int], ...]) -> int:
