@@ -79,7 +79,7 @@ def _are_evidence(launches: LaunchedTasks, early: Int64) -> Bools:
     kept = are_in_order(launches)
     amounts = np.sort(early[kept & (early > 0)])
     if len(amounts):
-        kept &= early <= _BEYOND * amounts[-(len(amounts) // 20) - 1]
+        kept &= early // _BEYOND <= amounts[-(len(amounts) // 20) - 1]  # times may be zero
     return kept
 
 

@@ -39,6 +39,7 @@ from npuprof.analysis.accounting import (
 )
 from npuprof.analysis.causality import LaunchedTasks, launches_of
 from npuprof.analysis.intervals import Spans, intersection, subtract, total, union
+from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.step_windows import run_window, step_windows
 from npuprof.arrays import Bools, Int64
 from npuprof.tables.info import Violation
@@ -56,6 +57,8 @@ _RETURNS_NS = {True: 200_000, False: 1_000_000}  # after the end of what was wai
 _OF_DEVICE = {"kernels", "tasks", "communication", "any"}
 _MAY_BE_EMPTY = 0.1  # of the steps
 _SHORT_NS = 1_000
+_ROUNDED_NS = 1_000  # of times in whole microseconds
+_MOST_NESTED = 300_000  # rows: more take longer than all else
 _MOST_SPANS = 10_000
 _MOST_STEPS = 100_000
 _NAMED_STEPS = 6
@@ -164,6 +167,7 @@ class Dangling(NamedTuple):
     message: str
     column: str = "duration_ns"  # of the share that they have of the table
     is_launch: bool = False
+    is_pending: bool = False  # which is no loss, yet until its task starts the device is not known to be idle
 
 
 def examine(tables: _Tables, notes: Notes, *, is_part: bool = False) -> list[Violation]:
@@ -179,11 +183,14 @@ def examine(tables: _Tables, notes: Notes, *, is_part: bool = False) -> list[Vio
         Whether only a part was read: at its edges launched work lies outside.
     """
     cut = without_overruns(tables)
-    found = [*_overruns(tables), *_no_durations(cut)]
+    found = [*_overruns(tables), *_no_durations(cut), *_outlived_callers(cut), *_below_zero(cut)]
     if not is_part:
         found += [*_lost_tasks(cut, notes), *_unexplained_waits(cut), *_lost_ends(cut, notes)]
     found = [_with_steps(violation, cut) for violation in found]
     for violation in found:
+        if violation.kind == "pending":
+            notes.info(violation.table, violation.message, violation.count)
+            continue
         steps = f" (in {_listed(violation.steps)})" if violation.steps else ""
         text, count = f"{violation.message}{steps}", violation.count
         if violation.kind in ("lost_tasks", "lost_end"):
@@ -201,7 +208,7 @@ def lost_rows(found: Collection[Violation], notes: Notes, tables: _Tables) -> li
     """
     told = notes.to_frame()
     told = told[told["lacks"].map(lambda names: bool(_OF_DEVICE & set(names.split()))).to_numpy(bool)]
-    if not len(told) or any(violation.spans for violation in found):
+    if not len(told) or any(violation.spans for violation in found if violation.kind != "pending"):
         return []
     rows = sum(len(tables[name]) for name in _OF_DEVICE if name in tables)
     missing = told["missing_rows"]
@@ -222,7 +229,7 @@ def incomplete(found: Iterable[Violation]) -> list[str]:
     for violation in found:
         if violation.kind == "lost_rows":
             texts.setdefault((violation.rank, f"{violation.table} are missing, nothing tells of when"), set())
-        elif violation.steps or (violation.spans and violation.amount_ns):
+        elif violation.kind != "pending" and (violation.steps or (violation.spans and violation.amount_ns)):
             what = "durations of kernels{} are wrong" if violation.kind == "overrun" else "kernels{} are missing"
             texts.setdefault((violation.rank, what), set()).update(violation.steps)
     return [
@@ -246,6 +253,8 @@ def _listed(steps: tuple[int, ...]) -> str:
 
 def _with_steps(violation: Violation, tables: _Tables) -> Violation:
     """Return a violation with the steps of which it may move a part by more than 1 %."""
+    if not violation.spans and violation.kind != "overrun":
+        return violation
     numbers: set[int] = set()
     for device in devices_of(tables) if violation.device_id is None else [violation.device_id]:
         windows = step_windows(tables, device).timed().lasting()
@@ -278,7 +287,9 @@ def _overruns(tables: _Tables) -> Iterator[Violation]:
 
 def _no_durations(tables: _Tables) -> Iterator[Violation]:
     """Yield for each device its kernels of no duration, unless kernels like them are so short that they round to it."""
-    kernels = tables["kernels"]
+    tasks = tables["tasks"]
+    of_gpu = (tasks["task_type"] == _OF_GPU[0]).to_numpy(bool)
+    kernels = tasks[of_gpu] if of_gpu.any() else tables["kernels"]  # those of collectives, too
     starts, lengths = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
     empty = lengths == 0
     if empty.any():
@@ -298,22 +309,77 @@ def _no_durations(tables: _Tables) -> Iterator[Violation]:
             f"{counted(int(rows.sum()), 'kernel')} of device {device} {'has' if rows.sum() == 1 else 'have'} no "
             "duration: the time until the next kernel of the stream is not recorded"
         )
-        yield Violation(
-            "no_duration", "kernels", message, int(rows.sum()), _idle(tables, device, spans), device, spans=spans
-        )
+        amount = _idle(tables, device, spans)
+        yield Violation("no_duration", "kernels", message, int(rows.sum()), amount, device, spans=spans)
+
+
+def _outlived_callers(tables: _Tables) -> Iterator[Violation]:
+    """Yield the operators, and the calls, that end after what is around them on their thread: another one, or a step.
+
+    Python calls may: coroutines take turns on a thread. In healthy results no operator and no call does.
+    """
+    for name, what in (("operators", "operator"), ("api", "call")):
+        frame = tables[name]
+        starts = frame["start_ns"].to_numpy(np.int64)
+        ends = starts + frame["duration_ns"].to_numpy(np.int64)
+        if len(frame) > _MOST_NESTED or not len(frame):
+            continue
+        nesting = Nesting.build(starts, ends, frame["thread_id"].to_numpy(np.int64))
+        holder = np.where(nesting.parents >= 0, nesting.parents, -1 - nesting.groups)
+        order = np.argsort(holder, kind="stable")
+        before, after = order[:-1], order[1:]
+        over = np.where(holder[before] == holder[after], nesting.ends[before] - nesting.starts[after], 0)
+        over = np.where(over > _ROUNDED_NS, over, 0)
+        late = np.concatenate([over[over > 0], _beyond_steps(tables["steps"], frame, starts, ends)])
+        if len(late):
+            count = len(late)
+            message = (
+                f"{counted(count, what)} {'ends' if count == 1 else 'end'} after what is around "
+                f"{'it' if count == 1 else 'them'} on the thread, by up to {duration(int(late.max()))}: a return is "
+                "missing or its time is wrong, and so are host times, callers and causes of idle time"
+            )
+            yield Violation("outlives_caller", name, message, count, int(late.sum()))
+
+
+def _beyond_steps(steps: pd.DataFrame, frame: pd.DataFrame, starts: Int64, ends: Int64) -> Int64:
+    """Return by how much calls outlive their step: those that last over another step whole, as its others do not."""
+    if len(steps) < 2 or "device_id" in steps:
+        return np.zeros(0, np.int64)
+    begins = np.sort(steps["start_ns"].to_numpy(np.int64))
+    closes = np.sort((steps["start_ns"] + steps["duration_ns"]).to_numpy(np.int64))
+    first = np.searchsorted(begins, starts, side="right")  # the step after the one that it starts in
+    inside = (first > 0) & (first < len(begins))
+    whole = inside & (ends >= np.append(closes, _MOST)[np.minimum(first, len(begins))])
+    threads = frame["thread_id"].to_numpy(np.int64)
+    whole &= threads == pd.Series(threads).mode().iloc[0]
+    beyond: Int64 = ends[whole] - closes[first[whole] - 1]
+    return beyond if 2 * len(beyond) < len(frame) else beyond[:0]
+
+
+def _below_zero(tables: _Tables) -> Iterator[Violation]:
+    """Yield the samples of allocators with less than nothing allocated."""
+    memory = tables["memory"]
+    wrong = (
+        (memory[["allocated_bytes", "reserved_bytes", "active_bytes"]] < 0).any(axis=1).to_numpy(bool, na_value=False)
+    )
+    if wrong.any():
+        count = int(wrong.sum())
+        message = f"{counted(count, 'sample')} of memory {'is' if count == 1 else 'are'} below zero: its peak is wrong"
+        yield Violation("below_zero", "memory", message, count)
 
 
 def _take_time(kernels: pd.DataFrame) -> Bools:
     """Return the kernels whose like, of one type or name, take more than a microsecond wherever they take any time."""
     lengths = kernels["duration_ns"].to_numpy(np.int64)
-    typed = kernels["op_type"].notna().to_numpy(bool)
-    kind = np.where(typed, kernels["op_type"].cat.codes, len(kernels["op_type"].cat.categories))
-    kind = np.where(typed, kind, kind + kernels["name"].cat.codes).astype(np.int64)
+    names = kernels["name"].cat
+    kind = names.codes.to_numpy(np.int64)
+    if "op_type" in kernels:
+        types = kernels["op_type"].cat
+        kind = np.where(types.codes >= 0, len(names.categories) + types.codes.to_numpy(np.int64), kind)
     least = np.full(int(kind.max(initial=0)) + 1, _MOST)
     np.minimum.at(least, kind[lengths > 0], lengths[lengths > 0])
-    usual = int(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 0
-    least[least == _MOST] = usual
-    named: Bools = (typed | kernels["name"].notna().to_numpy(bool)) & (least[kind] > _SHORT_NS)
+    least[least == _MOST] = int(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 0
+    named: Bools = (kind >= 0) & (least[kind] > _SHORT_NS)
     return named
 
 
@@ -447,13 +513,15 @@ def _lost_tasks(tables: _Tables, notes: Notes) -> Iterator[Violation]:
                 of = f"{share(part, whole)} of the {'time' if dangling.column == 'duration_ns' else 'bytes'}"
                 others = _launched_by(tables, dangling) if dangling.table == "tasks" else ""
                 message = f"{dangling.message} ({of} of {dangling.table}{others})"
-                if dangling.is_launch:
+                if dangling.is_pending:
+                    yield from _lost(tables, np.flatnonzero(dangling.rows), message, syncs, "pending")
+                elif dangling.is_launch:
                     yield from _lost(tables, np.flatnonzero(dangling.rows), message, syncs)
                 else:
                     notes.warning(dangling.table, message, count)
 
 
-def _lost(tables: _Tables, rows: Int64, message: str, syncs: _Syncs) -> Iterator[Violation]:
+def _lost(tables: _Tables, rows: Int64, message: str, syncs: _Syncs, kind: str = "lost_tasks") -> Iterator[Violation]:
     bounds = _bounds_of(tables, rows, syncs)
     whole = run_window(tables)
     latest = np.minimum(bounds.latest, _MOST if whole is None else whole[1])
@@ -464,9 +532,7 @@ def _lost(tables: _Tables, rows: Int64, message: str, syncs: _Syncs) -> Iterator
         known = devices_of(tables) if device < 0 else [device]
         amount = sum(_idle(tables, each, spans) for each in known)
         on = f": of device {device}" if len(devices) > 1 and device >= 0 else ""
-        yield Violation(
-            "lost_tasks", "api", message + on, int(of.sum()), amount, None if device < 0 else device, spans=spans
-        )
+        yield Violation(kind, "api", message + on, int(of.sum()), amount, None if device < 0 else device, spans=spans)
 
 
 def _lost_ends(tables: _Tables, notes: Notes) -> Iterator[Violation]:
@@ -581,6 +647,10 @@ def _calls(every: _Tables) -> Iterator[Dangling]:
     late = np.flatnonzero(launches & lacking & (starts >= last))
     waited = np.zeros(len(api), bool)
     waited[late] = _bounds_of(every, late, _Syncs(every)).waited if len(late) else False
+    pending = launches & lacking & (starts >= last) & ~waited
+    yield Dangling(
+        "api", pending, "a launch has no task, which may have run after the end of the recording", is_pending=True
+    )
     lacking &= (starts < last) | waited
     message = "a launch has no task: tasks, kernels or collectives are missing, and their links; sums are too low"
     yield Dangling("api", launches & lacking, message, is_launch=True)

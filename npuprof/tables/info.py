@@ -90,6 +90,8 @@ class Violation:
     kind
         ``overrun``: durations that run over the next kernel of their stream; ``no_time``: rows whose time was not
         recorded; ``no_duration``: kernels of no duration; ``lost_tasks``: launches whose tasks are missing;
+        ``outlives_caller``: operators or calls that end after the one around them; ``below_zero``: totals of memory;
+        ``pending``: launches at the end whose tasks may have run later, which is no loss;
         ``unexplained_wait``: waits for work that is not in the recording; ``lost_end``: steps without any record of a
         device, beside a loss; ``lost_rows``: rows that were lost at unknown times.
     table

@@ -164,7 +164,11 @@ def test_launches_at_the_end_may_run_later(tmp_path: Path) -> None:
     loop = _Loop()
     _tail(loop)
     loop.waits.clear()
-    assert not loop.write(tmp_path).info.examination
+    run = loop.write(tmp_path)
+    assert _found(run) == {"pending": (20, (4, 5))}
+    assert set(run.notes["severity"]) == {"info"}
+    assert not run.advice().doubts
+    assert run.advice()["host_bound"].confidence == "measured"
 
 
 def test_lost_graphs_are_nobodys_fault(tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from tests.sources.framework.writer import profiler_info
 from tests.sources.kineto.jobs import TorchJob
 from tests.sources.torch_npu.test_raw_files import run_around
 
-_REAL = {
+REAL = {
     "text of torch_npu": "torch_npu/text/level1/rank0_ascend_pt",
     "database of torch_npu": "torch_npu/db/level1/rank1_ascend_pt",
 }
+"""Published results by name, below the folder of samples."""
 _OTHER_NAME = (b"aten::", "算子::".encode())  # so that names are not all ASCII
 _MOST = 24  # damages of each generated recording, which have up to a thousand files and streams
 DEVICES = (2, 4, 8)
@@ -67,7 +68,8 @@ def _not_analysed(folder: Path) -> Path:
     return run_around(device, through_queue=True).write(root, profiler_info() | {"config": config})
 
 
-def _copy(source: Path, folder: Path) -> Path:
+def copied(source: Path, folder: Path) -> Path:
+    """Copy a recording, with names that are not all ASCII, so that its copy can be written to."""
     for path in [source] if source.is_file() else [path for path in source.rglob("*") if path.is_file()]:
         place = folder / source.name / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -90,12 +92,12 @@ GENERATED: Mapping[str, Callable[[Path], Path]] = {
 
 def copies(paths: Sequence[Path]) -> Iterator[tuple[str, Callable[[Path], Path], int]]:
     """Yield recordings of other paths by name, all of whose damages are tried."""
-    yield from ((str(path), partial(_copy, path), 0) for path in paths)
+    yield from ((str(path), partial(copied, path), 0) for path in paths)
 
 
 def recordings() -> Iterator[tuple[str, Callable[[Path], Path], int]]:
     """Yield every recording by name, and how many damages to try, 0 for all: the real ones first, where they are."""
-    for name, place in _REAL.items():
+    for name, place in REAL.items():
         if (FOLDER / place).is_dir():
-            yield name, partial(_copy, FOLDER / place), 0
+            yield name, partial(copied, FOLDER / place), 0
     yield from ((name, write, _MOST) for name, write in GENERATED.items())
