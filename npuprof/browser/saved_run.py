@@ -126,9 +126,10 @@ def save_run(
     """
     calls = merged_calls(timeline.tables)
     most: int | None = None
+    shown: dict[str, tuple[str, int]] = {}
     for _ in range(_MOST_TRIES):
         bars = timeline.bars(most)
-        run = _Run(timeline, calls, bars, lines or {}, is_limited=most is not None)
+        run = _Run(timeline, calls, bars, lines or {}, shown, is_limited=most is not None)
         run.link, run.notes = link, notes
         run.add_findings(findings, path)
         fixed = len(_MAGIC) + _LENGTH.size + run.writer.size + len(run.header())
@@ -146,13 +147,17 @@ def save_run(
 class _Looks:
     """Numbers the names and colour families of a run."""
 
+    shown: dict[str, tuple[str, int]]  # of each name the text and the shade: a try to fit keeps those of the one before
     texts: dict[str, int] = field(default_factory=dict)
     all: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
     def number(self, text: str, family: int) -> int:
         """Return the number of a name and a colour family."""
-        shown = printable(text, _LONGEST_NAME)
-        look = (self.texts.setdefault(shown, len(self.texts)), family, shade_of(shown))
+        if text not in self.shown:
+            shown = printable(text, _LONGEST_NAME)
+            self.shown[text] = shown, shade_of(shown)
+        shown, shade = self.shown[text]
+        look = (self.texts.setdefault(shown, len(self.texts)), family, shade)
         return self.all.setdefault(look, len(self.all))
 
     def of_paths(self, calls: MergedCalls, labels: Labels, first: int) -> Int64:
@@ -182,7 +187,7 @@ class _Looks:
 
 def save_tree(tables: Mapping[str, pd.DataFrame], calls: MergedCalls) -> bytes:
     """Return the call tree of a run as data in the format of :func:`save_run`, without slices."""
-    writer, looks, slices = _Writer(), _Looks(), Slices(tables)
+    writer, looks, slices = _Writer(), _Looks({}), Slices(tables)
     paths = looks.columns_of_paths(writer, calls, tables, slices, Labels(slices))
     content = {
         "version": VERSION,
@@ -211,6 +216,7 @@ class _Run:
         calls: MergedCalls,
         bars: Bars,
         lines: Mapping[str, tuple[Int64, Sequence[str]]],
+        shown: dict[str, tuple[str, int]],
         *,
         is_limited: bool,
     ) -> None:
@@ -221,7 +227,8 @@ class _Run:
         self._path: list[int] | None = None
         self._timeline, self._calls, self._lines = timeline, calls, lines
         self._counts, self._is_limited = bars.count, is_limited
-        self._looks = _Looks()
+        self._looks = _Looks(shown)
+        self._look_of_rows: dict[str, Int64] = {}
         self._places = _places(timeline, bars, is_limited=is_limited)
         self._rows = {name: self._kept(name) for name in TABLES}
         self._paths = self._save_paths()
@@ -285,7 +292,8 @@ class _Run:
         saved["start"] = self.writer.numbers(start)
         saved["duration"] = self.writer.numbers(frame["duration_ns"].to_numpy(np.int64)[rows])
         saved["place"] = self.writer.numbers(self._places[numbers])
-        saved["look"] = self.writer.numbers(self._look_of(numbers))
+        self._look_of_rows[name] = self._look_of(numbers)
+        saved["look"] = self.writer.numbers(self._look_of_rows[name])
         if name in _LAYERS:
             host, kernels = self._calls.host_path, self._calls.kernel_path
             above = self._calls.causes
@@ -410,7 +418,7 @@ class _Run:
         for saved in self._tables:
             name = saved["name"]
             frame, rows = self._timeline.tables[name], self._rows[name]
-            looks = self._look_of(rows + saved["first"])
+            looks = self._look_of_rows[name]
             for column in self._details(name):
                 detail = saved_detail(str(column), frame[column], rows, looks, len(self._looks.all))
                 size = 0 if detail is None else len(detail.column.data) + detail.texts_bytes + _DETAIL_BYTES

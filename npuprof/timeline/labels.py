@@ -32,6 +32,7 @@ class Labels:
         sizes = [_distinct(table, slices.tables[table]) for table in TABLES]
         self._bounds = np.cumsum([ABSENT + 1, *sizes])
         self._known: dict[tuple[str, str, str], int] = {}
+        self._of_table: dict[str, Uint8] = {}
 
     def of(self, numbers: Int64) -> Int64:
         """Return the label of each slice."""
@@ -66,13 +67,16 @@ class Labels:
             if table in ONE_FAMILY:
                 families[places] = FAMILY_KEYS.index(ONE_FAMILY[table])
             else:
-                families[places] = self._device_families(table, rows)
+                if table not in self._of_table:
+                    self._of_table[table] = self._device_families(table)
+                families[places] = self._of_table[table][rows]
         return families
 
-    def _device_families(self, table: str, rows: Int64) -> Uint8:
+    def _device_families(self, table: str) -> Uint8:
         frame = self._slices.tables[table]
+        rows = np.arange(len(frame))
         if table == "overlap":
-            computing = frame["kind"].to_numpy(object)[rows] == "computing"
+            computing = (frame["kind"] == "computing").to_numpy(bool)
             return np.where(computing, FAMILY_KEYS.index("computing"), FAMILY_KEYS.index("communication")).astype(
                 np.uint8
             )
@@ -105,12 +109,12 @@ def _codes(frame: pd.DataFrame, column: str, rows: Int64) -> Int64:
     return codes
 
 
-def _coded(frame: pd.DataFrame, column: str, rows: Int64) -> tuple[Int64, pd.Index]:
+def _coded(frame: pd.DataFrame, column: str, rows: Int64) -> tuple[Int64, list[str]]:
     """Return the category codes of a column's rows, -1 for absent values, and the categories."""
     if column not in frame:
-        return np.full(len(rows), -1, np.int64), pd.Index([])
-    return _codes(frame, column, rows), frame[column].cat.categories
+        return np.full(len(rows), -1, np.int64), []
+    return _codes(frame, column, rows), [str(text) for text in frame[column].cat.categories]
 
 
-def _at(texts: pd.Index, code: int) -> str:
-    return str(texts[code]) if code >= 0 else ""
+def _at(texts: list[str], code: int) -> str:
+    return texts[code] if code >= 0 else ""
