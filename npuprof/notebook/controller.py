@@ -165,6 +165,11 @@ class Controller:
         held = self._held
         return held is not None and held.cell is None
 
+    @property
+    def runs_cells(self) -> bool:
+        """Whether a cell runs."""
+        return bool(self._cells)
+
     def cell_begins(self, identity: int, name: Callable[[], str]) -> None:
         """Note that the shell runs a cell; `name` returns its name, when it has ended."""
         self._cells.append((identity, threading.get_ident(), name))

@@ -25,6 +25,7 @@ from npuprof.recordings.recording import NOTEBOOK
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import ExecutionInfo, InteractiveShell
 
+    from npuprof.notebook.clearing import PendingClears
     from npuprof.notebook.rewriting import CellRewriter
 
 
@@ -89,12 +90,14 @@ class CellHooks:
 
     Parameters
     ----------
-    shell, controller, rewriter
-        The shell, its runs, and what rewrites its cells.
+    shell, controller, rewriter, clears
+        The shell, its runs, what rewrites its cells, and the clears that its cells leave pending.
     """
 
-    def __init__(self, shell: InteractiveShell, controller: Controller, rewriter: CellRewriter) -> None:
-        self._shell = shell
+    def __init__(
+        self, shell: InteractiveShell, controller: Controller, rewriter: CellRewriter, clears: PendingClears
+    ) -> None:
+        self._shell, self._clears = shell, clears
         self._controller = controller
         self._rewriter = rewriter
         self._hooks: dict[str, Callable[..., Any]] = {
@@ -129,6 +132,8 @@ class CellHooks:
         self._controller.cell_ends(None if result is None or result.info is None else id(result.info))
         if result is not None and result.info is not None:  # else its code may go on
             self._rewriter.ended(id(result.info))
+        if not self._controller.runs_cells:
+            self._clears.release()
 
     def post_execute(self) -> None:
         """Note that the code of a cell has ended, and stop the run of a silent cell, which has no other event."""
@@ -146,7 +151,8 @@ class CellHooks:
 
     def _end(self, result: ExecutionResult | None) -> None:
         try:
-            self._controller.end(_failure(result))
+            with self._clears.kept():
+                self._controller.end(_failure(result))
         except Exception as error:  # noqa: BLE001 - the cell has already ended with its own error or value
             tell(str(error) if isinstance(error, SessionError) else describe_failure(error))
 

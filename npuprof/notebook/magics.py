@@ -12,6 +12,7 @@ from IPython.core.magic_arguments import argument, magic_arguments
 
 from npuprof.errors import NpuprofError, OptionsError, SessionBusyError, SessionError, describe_failure
 from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments
+from npuprof.notebook.clearing import PendingClears
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
 from npuprof.notebook.hooks import (
     CellHooks,
@@ -54,7 +55,8 @@ class NpuprofMagics(Magics):
         self._rewriter = CellRewriter(shell, self._word_of_next, self._begin_cell)
         self.controller.number_of = partial(number_of, shell)
         self.controller.view = self._engines
-        self._hooks = CellHooks(shell, self.controller, self._rewriter)
+        self._clears = PendingClears(shell)
+        self._hooks = CellHooks(shell, self.controller, self._rewriter, self._clears)
         self._transformer = CellTransformer(shell, self._rewriter.note_text)
         # What `load` opened last, and the newest run at that time.
         self._loaded: tuple[Profile | ProfileSet | None, RecordedRun | None] = (None, None)
@@ -71,6 +73,7 @@ class NpuprofMagics(Magics):
         self._transformer.install()
         self._rewriter.install()
         self._hooks.register()
+        self._clears.install()
 
     def uninstall(self) -> None:
         """Stop a run in progress, show its report, and remove everything from the shell."""
@@ -78,6 +81,7 @@ class NpuprofMagics(Magics):
             self.controller.end()
         finally:
             self._hooks.unregister()
+            self._clears.uninstall()
             self._transformer.uninstall()
             self._rewriter.uninstall()
             manager = self.shell.magics_manager
@@ -124,6 +128,10 @@ class NpuprofMagics(Magics):
 
         The options are those of `%%npuprof` and go with `start`.
         """
+        with self._clears.kept():
+            return self._command(line)
+
+    def _command(self, line: str) -> pd.DataFrame | None:
         word, _, remainder = line.partition(" ")
         if word == "sql":
             return self._sql(remainder)
