@@ -9,8 +9,10 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import pandas as pd
 
+from npuprof.advice.budget import first_line
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
+from npuprof.advice.wording import behind
 from npuprof.analysis.accounting import BETWEEN_STEPS
 from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.step_windows import of_counted_kind
@@ -33,7 +35,7 @@ from npuprof.report.facts import (
 from npuprof.report.lines import Costliest, UserCode
 from npuprof.report.model import Fold, Markup, Part, Problem, Report, Steps, Strip, Warned, code, plain
 from npuprof.report.strip import strip_of
-from npuprof.tables.info import Info
+from npuprof.tables.info import AFTER_CELL, Info
 from npuprof.words.quantities import counted, duration, printable, share
 from npuprof.words.texts import cell_classes
 
@@ -99,6 +101,8 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
     advice = run.advice()
     facts = advice.facts
     is_trivial = facts.accounting.of_host and advice.step_ns < _TRIVIAL_NS
+    if facts.backlog is not None:
+        warnings.append(Warned("warning", plain(behind(facts.backlog))))
     lines = None if is_trivial else user_code()
     parts = [] if is_trivial else bar_parts(advice)
     return Report(
@@ -108,7 +112,7 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
         info.simulated,
         warnings,
         *_aside(advice),
-        sentence=" ".join(filter(None, [_sentence(advice, lines), plain(repeat_text(info))])),
+        sentence=" ".join(filter(None, [_sentence(advice, lines), advice.outside_steps(), plain(repeat_text(info))])),
         parts=parts,
         steps=_steps(advice),
         strips=[] if is_trivial else _strips(advice, lines),
@@ -136,13 +140,14 @@ def folds_of_run(run: ReportedRun, user_code: Lines, explorer: str = "") -> list
         folds.append(Fold(f"Kernels ({summary.counts['kernels']:,})", tables=kernels))
     more = advice.fired[MOST_FINDINGS:]
     undecided = [f"{finding.rule.replace('_', ' ')}: {plain(finding.collect)}" for finding in advice.cannot_tell]
-    if more or undecided:
+    explained = [plain(advice.explained())] if advice.explained() else []
+    if more or undecided or explained:
         texts = [f"{finding.title} {finding.gain}. {finding.action}" for finding in more]
-        folds.append(Fold("More findings", [*texts, *(f"Not checked: {text}" for text in undecided)]))
+        folds.append(Fold("More findings", [*texts, *explained, *(f"Not checked: {text}" for text in undecided)]))
     folds.append(
         Fold(
             "All numbers",
-            figures=known_figures(summary, info, notes),
+            figures=[*known_figures(summary, info, notes), *_afterwards(info)],
             tables=[table for table in tables if table not in kernels],
             codes=() if lines is None else lines.whole(_marks(advice)),
         )
@@ -168,6 +173,12 @@ def run_name(info: Info) -> str:
     """Return the name that the user gave a run, else the cell that it is of, else the name of its files."""
     cell = cell_text(next(iter(info.code), ""))
     return cell if cell and not info.options.get("name") and not info.executed else info.name or "run"
+
+
+def _afterwards(info: Info) -> list[tuple[str, str]]:
+    """Return how long IPython worked after the code of the cells, which is in no other figure."""
+    after_ns = sum(each.end_ns - each.start_ns for each in info.afterwards)
+    return [(AFTER_CELL, duration(after_ns))] if after_ns else []
 
 
 def _relative(path: Path) -> str:
@@ -257,7 +268,7 @@ def _sentence(advice: Advice, lines: UserCode | None) -> Markup:
     device = facts.device or "device"
     if facts.accounting.of_host:
         line = None if lines is None else lines.costliest()
-        alone = f"No {device if facts.device else 'NPU'} was used."
+        alone = "No device was recorded."
         if line is None:
             return alone
         return f"{alone} {_capital(line.name)} takes {share(line.time_ns, whole)} of it{_quoted(line)}"
@@ -276,9 +287,10 @@ def _sentence(advice: Advice, lines: UserCode | None) -> Markup:
         line = None if lines is None else lines.costliest()
         if line is not None:
             return f"{said}, {'mostly' if line.is_most else 'longest'} for {line.name}{_quoted(line)}"
+        if unknown := first_line(advice.budget(), advice.step_ns):
+            return f"The {device} works {worked} of it. {plain(unknown)}."
         causes = facts.idle_causes
-        unknown = "; why was not recorded."
-        return f"{said}, mostly for {_cause(next(iter(causes)))}." if causes else said + unknown
+        return f"{said}, mostly for {_cause(next(iter(causes)))}." if causes else f"{said}; why was not recorded."
     if most == "computing":
         top = advice.facts.tables["kernels"].groupby("op_type", observed=True)["duration_ns"].sum()
         kind = f", mostly {code(printable(str(top.idxmax()), 60))}" if len(top) else ""

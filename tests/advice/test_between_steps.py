@@ -60,7 +60,7 @@ def test_a_difference_has_a_row_for_the_time_between_steps() -> None:
     assert top["delta_ns"].to_dict() == {"computing": 0, "between_steps": _GAP - 4_000}
     below = difference.rows[(difference.rows["depth"] == 1) & (difference.rows["part"] == "between_steps")]
     assert below.loc[below["delta_ns"].idxmax(), "name"] == "dataloader"
-    assert "between steps" in str(difference)
+    assert "loader" in str(difference)
 
 
 def test_of_steps_of_a_mark_and_steps_of_kernels_all_time_without_work_is_one_row() -> None:

@@ -134,7 +134,7 @@ def test_the_runtime_is_known_by_its_calls(calls: list[str], runtime: str) -> No
 def test_lanes_and_frames_are_of_the_runtime_that_was_called(gpu: Profile) -> None:
     assert "CUDA" in gpu.timeline().to_json()
     assert "CUDA API" in gpu.flamegraph().to_json()
-    assert "CUDA calls" in str(gpu)
+    assert "CUDA calls" in gpu._repr_html_()
 
 
 def test_a_trace_of_operators_alone_asks_for_no_npu(tmp_path: Path) -> None:
