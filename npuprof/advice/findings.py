@@ -128,8 +128,7 @@ class Advice(LongText):
         worth = [
             finding
             for finding in self.findings
-            if finding.state == "fires"
-            and finding.gain_hi_ns >= _SHOWN * (self.step_ns if finding.of_outliers else self.usual_ns)
+            if finding.state == "fires" and finding.gain_hi_ns >= _SHOWN * self.judged_ns
         ]
         launches = [finding for finding in worth if finding.cause == LAUNCHES]
         worth = [finding for finding in worth if not any(_is_within(finding, each) for each in launches)]
