@@ -10,6 +10,7 @@ import pandas as pd
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
+from npuprof.advice.gains import gain_of
 from npuprof.advice.host_causes import LABELS
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
 from npuprof.analysis.code_lines import has_lines
@@ -129,9 +130,7 @@ def _of_group(facts: Facts, group: Sequence[Outlier], table: str) -> Finding:
         "fires",
         title=f"{which} {duration(mean_ns)} longer: {_where(facts, group[0])}",
         cost_ns=cost,
-        gain_lo_ns=cost,
-        gain_hi_ns=cost,
-        confidence="measured",
+        **gain_of(cost, cost, predicted=True, sound=facts.sound),
         detail=f"steps {numbers}{more}; the usual step takes {duration(facts.usual_ns)}",
         action="Do it less often, or in a thread.",
         place=_place(group[0]),

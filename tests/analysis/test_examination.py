@@ -335,3 +335,25 @@ def test_events_without_a_time_are_left_out(tmp_path: Path) -> None:
     assert (told["count"], told["missing_rows"], told["severity"]) == (lost, len(late), "warning")
     assert (damaged.kernels["duration_ns"] > 0).all()
     assert damaged.advice().doubts
+
+
+def test_calls_that_outlive_their_caller_are_counted(tmp_path: Path) -> None:
+    trace = KinetoTrace()
+    for step in range(4):
+        trace.slice("user_annotation", f"ProfilerStep#{step}", 100 * step, 100, External_id=900 + step)
+        for number, (start, length) in enumerate([(10, 50), (20, 10)]):
+            length += {(1, 1): 60, (2, 0): 190}.get((step, number), 0)  # one in its caller, one beyond its step
+            trace.operator("aten::mm", 100 * step + start, length, 10 * step + number)
+    run = npuprof.load(trace.write(tmp_path / "t.pt.trace.json"))
+    assert isinstance(run, Profile)
+    (found,) = run.info.examination
+    assert (found.kind, found.table, found.count) == ("outlives_caller", "operators", 2)
+
+
+def test_memory_below_zero_is_counted(tmp_path: Path) -> None:
+    trace = KinetoTrace()
+    for number, total in enumerate([1000, 500, -500, 0]):
+        trace.memory(10 * number, 500, 7, total)
+    run = npuprof.load(trace.write(tmp_path / "t.pt.trace.json"))
+    assert isinstance(run, Profile)
+    assert [(each.kind, each.count) for each in run.info.examination] == [("below_zero", 1)]

@@ -10,7 +10,7 @@ import numpy as np
 from npuprof.advice.causes import BY_NAME, LAUNCHES, LOADER, LOCK, OTHER, WAIT
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
-from npuprof.advice.gains import Gain
+from npuprof.advice.gains import Gain, gain_of
 from npuprof.advice.host_causes import HostTime, HostTimes
 from npuprof.advice.wording import code, lines_called
 from npuprof.analysis.accounting import IDLE, PARTS
@@ -115,22 +115,14 @@ def _part_of(facts: Facts, found: HostTime, cost: int, gain: Gain) -> Gain:
     """Return the part of a gain that idle time of one cause has, and what a step gains without its waits."""
     limits = [gain[name] * found.time_ns // max(cost, 1) for name in ("gain_lo_ns", "gain_hi_ns")]
     by_step = [each * found.time_ns // max(cost, 1) for each in gain["gains_ns"]]
-    confidence = gain["confidence"]
+    predicted = gain["confidence"] == "measured"
     if found.busy_ns:
         # Without a wait the host runs ahead, which shortens a step by no more than the device is idle in it.
         of_waits = facts.gain(min(found.busy_ns, max(cost - found.time_ns, 0)), cause=["sync_call"])
         limits = [limits[0] + of_waits["gain_lo_ns"], limits[1] + of_waits["gain_hi_ns"]]
-        if of_waits["confidence"] != "measured":
-            confidence, by_step = "bounded", []
-        else:
-            by_step = [sum(pair) for pair in zip(by_step, of_waits["gains_ns"], strict=False)]
-    return Gain(
-        gain_lo_ns=limits[0],
-        gain_hi_ns=limits[1],
-        confidence=confidence,
-        saves=gain["saves"],
-        gains_ns=tuple(by_step) if confidence == "measured" else (),
-    )
+        predicted &= of_waits["confidence"] == "measured"
+        by_step = [sum(pair) for pair in zip(by_step, of_waits["gains_ns"], strict=False)]
+    return gain_of(*limits, predicted=predicted, sound=facts.sound, saves=gain["saves"], gains_ns=tuple(by_step))
 
 
 def _detail(facts: Facts, times: HostTimes, found: HostTime, parts: Sequence[str]) -> str:
