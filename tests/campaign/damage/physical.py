@@ -23,7 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -345,7 +345,7 @@ def sources() -> Iterator[tuple[str, str, Callable[[Path], Path]]]:
 _READ = {"kineto": _kineto, "text": _text, "database": _database, "raw": _raw}
 
 
-def trials(seeds: int, only: str = "") -> Iterator[Verdict]:
+def trials(seeds: Sequence[int], only: str = "") -> Iterator[Verdict]:
     """Yield what comes of each damage of each recording with each seed."""
     for name, form, write in sources():
         if not re.search(only, name):
@@ -359,7 +359,7 @@ def trials(seeds: int, only: str = "") -> Iterator[Verdict]:
                 for kind in of:
                     if kinds[kind] < 5 or (form not in _TIMED and not untimed):
                         continue
-                    for seed in range(seeds):
+                    for seed in seeds:
                         shutil.rmtree(Path(folder) / "copy", ignore_errors=True)
                         path = Path(folder) / "copy" / sound.name
                         path.parent.mkdir()
@@ -398,16 +398,22 @@ def main() -> int:
     """Print the table; return 0 where nothing was silent."""
     parser = argparse.ArgumentParser(prog="python -m tests.campaign.damage.physical", description=__doc__)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--known", type=Path, nargs="*", default=[], help="files of --into, to print in one table")
+    parser.add_argument("--into", type=Path, help="a file that receives every verdict as a line of JSON")
     parser.add_argument("--source", default="", help="a pattern of the recordings")
     chosen = parser.parse_args()
-    begin, verdicts = time.monotonic(), []
-    for verdict in trials(chosen.seeds, chosen.source):
+    begin = time.monotonic()
+    verdicts = [Verdict(**json.loads(line)) for path in chosen.known for line in path.read_text().splitlines()]
+    for verdict in trials(range(chosen.first, chosen.first + chosen.seeds), chosen.source):
         verdicts.append(verdict)
         if verdict.outcome in ("silent", "crash"):
             print(
                 f"  {verdict.outcome}: {verdict.source}: {verdict.damage}, seed {verdict.seed}: {verdict.figures}",
                 flush=True,
             )
+    if chosen.into:
+        chosen.into.write_text("".join(f"{json.dumps(asdict(one))}\n" for one in verdicts))
     print("| source | damage | tried | told | same | silent |\n|---|---|---|---|---|---|")
     for source, damage in dict.fromkeys((each.source, each.damage) for each in verdicts):
         some = [each.outcome for each in verdicts if (each.source, each.damage) == (source, damage)]
