@@ -9,9 +9,11 @@ from typing import Protocol
 import numpy as np
 import pandas as pd
 
+from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.advice.job import JobFacts
 from npuprof.advice.job_rules import (
+    JOB_RULES,
     absent_ranks,
     exposed_communication,
     fast_rank,
@@ -41,6 +43,7 @@ _MOST_RANKS, _MOST_RUNS, _MOST_WAITS, _MOST_LINKS = 64, 40, 16, 8
 _MOST_LISTED = 12  # runs of a set that is no job
 _MOST_NOTES, _MOST_WARNINGS = 20, 3
 _LONGEST_NAME = 160
+_OF_JOBS = frozenset(rule.name for rule in JOB_RULES)
 
 
 class ReportedOverview(Protocol):
@@ -133,7 +136,7 @@ def report_of_overview(seen: ReportedOverview, notes: pd.DataFrame | None = None
         sentence=seen.verdict,
         parts=_parts(seen, advice),
         strips=_strips(seen),
-        problems=[problem_of(finding, advice) for finding in advice.fired[:MOST_FINDINGS]],
+        problems=[_problem(finding, advice) for finding in advice.fired[:MOST_FINDINGS]],
         folds=_folds(seen, advice),
         cells=cell_classes(info.cells),
         unknown=unknown,
@@ -280,6 +283,17 @@ def _shape(seen: ReportedOverview) -> str:
     return " × ".join(counted(size, name) for name, size in sizes if size > 1)
 
 
+def _problem(finding: Finding, advice: Advice) -> Problem:
+    """Return a finding; one about a single rank names it, and its share is of that rank's step."""
+    problem, facts = problem_of(finding, advice), advice.facts
+    if finding.rule in _OF_JOBS or finding.rank is None:
+        return problem
+    member = facts.members.get(finding.rank) if isinstance(facts, JobFacts) else None
+    step_ns = 0 if member is None else member.advice.step_ns
+    of_rank = share(finding.gain_hi_ns, step_ns) if finding.gain_hi_ns and step_ns else problem.share
+    return replace(problem, title=f"{problem.title} (rank {finding.rank})", share=of_rank)
+
+
 def _parts(seen: ReportedOverview, advice: Advice) -> list[Part]:
     if advice.facts.accounting.of_host:
         return bar_parts(advice)
@@ -336,7 +350,7 @@ def _folds(seen: ReportedOverview, advice: Advice) -> list[Fold]:
     undecided = [f"Not checked: {finding.rule.replace('_', ' ')}: {finding.collect}" for finding in advice.cannot_tell]
     risks = [f"{finding.title}: {finding.detail}" for finding in advice.findings if finding.is_risk]
     if more or undecided or risks:
-        told: list[Problem] = [problem_of(finding, advice) for finding in more]
+        told = [_problem(finding, advice) for finding in more]
         texts = [" ".join(filter(None, (f"{each.title}:", f"{each.gain}.", each.action))) for each in told]
         folds.append(Fold("More findings", [*texts, *map(plain, risks), *map(plain, undecided)]))
     return folds

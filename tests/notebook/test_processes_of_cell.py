@@ -50,7 +50,7 @@ def test_a_cell_that_starts_processes_shows_the_report_of_their_set(kernel: Kern
     assert executed.value == "42"
     assert executed.stream().count("of the process") == 2
     shown = "".join(data["text/plain"] for data in executed.displays)
-    assert "2 runs below" in shown
+    assert "· 2 ranks · " in shown
     assert kernel.evaluate("type(npuprof.last()).__name__, npuprof.last().ranks") == "('ProfileSet', [0, 1])"
     assert kernel.evaluate("[len(run.kernels) for run in npuprof.last()]") == "[4, 4]"
     assert kernel.evaluate("'NPUPROF_JOB' in os.environ") == "False"
@@ -118,7 +118,7 @@ def test_the_magic_runs_a_program_whose_processes_are_ranks(kernel: Kernel, prog
     executed = kernel.run(f"%npuprof run --processes {output(program.parent / 'out')} {shlex.quote(str(launcher))}")
     assert executed.status == "ok", executed.traceback()
     assert executed.stream().count("of the process") == 2
-    assert "2 runs below" in "".join(data["text/plain"] for data in executed.displays)
+    assert "· 2 ranks · " in "".join(data["text/plain"] for data in executed.displays)
     assert kernel.evaluate("[len(run.kernels) for run in npuprof.last()]") == "[4, 4]"
     failed = kernel.run(f"%npuprof run --processes {output(program.parent / 'out')} {shlex.quote(str(launcher))} 1 2")
     assert failed.reply["ename"] == "SessionError"
