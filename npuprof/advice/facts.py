@@ -361,7 +361,11 @@ class Facts:
     @cached_property
     def cell_lines(self) -> CellLines:
         """The costs of the lines of the profiled cell over the basis, with what they call."""
-        return cell_lines(self.tables, self.accounting, self._places, self.code_lines, self.basis.rows)
+        return self.cell_lines_over(self.basis.rows)
+
+    def cell_lines_over(self, steps: Int64) -> CellLines:
+        """Return the same costs over other rows of the accounting's steps."""
+        return cell_lines(self.tables, self.accounting, self._places, self.code_lines, steps)
 
     @cached_property
     def has_lines(self) -> bool:

@@ -12,7 +12,7 @@ import pandas as pd
 from npuprof.advice.facts import Facts
 from npuprof.advice.host_causes import LABELS
 from npuprof.analysis.device_words import device_of
-from npuprof.difference.difference import Difference, steps_text
+from npuprof.difference.difference import OUTLIERS, Difference, steps_text
 from npuprof.difference.side import WITHOUT_WORK, Side
 from npuprof.lines.changed_texts import changed_lines, matched_lines
 from npuprof.report.code_texts import CodeTexts
@@ -117,7 +117,9 @@ def _lines_of(side: Side) -> tuple[list[str], Mapping[int, tuple[int, int]]]:
     run = side.runs[0]
     facts = Facts(run.tables, run.info, run.accounting)
     texts = CodeTexts(run.info.code, of_cell=not run.info.executed)
-    rows = facts.cell_lines.lines(facts.cell_lines.per_step())
+    usual = facts.basis.with_limit(side.basis.limit).usual_rows  # outliers have a row of their own
+    cell_lines = facts.cell_lines_over(usual)
+    rows = cell_lines.lines(cell_lines.per_step())
     measures = [_HOST + "_ns"] if run.accounting.of_host else ["device_ns", "idle_ns"]
     rows = rows[rows["line"].notna().to_numpy(bool)]
     weight = rows[measures].fillna(0).sum(axis=1).groupby(rows["file"].astype(str)).sum()
@@ -239,8 +241,7 @@ def _verdict(difference: Difference, changes: Sequence[_Change]) -> tuple[str, M
     interval = f"95 % interval {_interval(low, high)}."
     if low > 0 or high < 0:
         return size, f"{reason} {interval}".strip()
-    sure = [change for change in changes if change.is_sure and change.delta_ns]
-    if most is not None and any(change is most for change in sure) and _is_significant(difference):
+    if most is not None and most.is_sure and (most.label == OUTLIERS or _is_significant(difference)):
         return f"{size}, which may be noise", f"{reason} {interval}".strip()
     return "No clear difference", f"{size}, but the steps vary as much. {interval}"
 
@@ -309,7 +310,7 @@ def _why(line: str, now: int, before: int, device: str, is_host: bool) -> str:
 def _of_part(difference: Difference, row: int, part: pd.Series[Any], least: int, device: str) -> list[_Change]:
     """Return the change of a part, its largest components apart."""
     rows, name, delta = difference.rows, str(part["part"]), int(part["delta_ns"])
-    is_sure = not difference.noise.is_known or name == "outliers" or part["significant"] is True
+    is_sure = not difference.noise.is_known or name == OUTLIERS or part["significant"] is True
     label = PART_LABELS.get(name, "the host" if name == _HOST else name)
     inside: list[_Change] = []
     if name in ("computing", *WITHOUT_WORK, _HOST):

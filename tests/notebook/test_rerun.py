@@ -206,3 +206,17 @@ def test_only_descriptions_that_may_be_of_the_cell_are_decoded(tmp_path: Path, m
     # Nothing says which cell it is.
     assert not list(_before(_recorded(tmp_path, "unknown", started_ns=2)))
     assert len(read) == 2
+
+
+@pytest.mark.slow
+def test_outliers_are_no_waiting_lines(run: Run) -> None:
+    stall = "%%npuprof --level 1\nfor i in range(24):\n    y = x @ w\n    if i % 8 == 5: time.sleep(0.05)\n"
+    run("import time")
+    run(stall)
+    since = " ".join(_since(run(stall.replace("0.05", "0"))).split())
+    assert "faster, which may be noise: outliers cost less time." in since
+    difference = npuprof.last() - npuprof.load(npuprof.history()["path"].iloc[0])
+    lines = str(difference).splitlines()
+    (outliers,) = [line for line in lines if line.startswith("outliers ")]
+    assert "−" in outliers
+    assert not [line for line in lines if line.startswith("waiting") and "ms" in line.partition("waiting")[2]]
