@@ -69,5 +69,6 @@ def test_every_rule_about_ranks_is_asked() -> None:
     assert {rule.name for rule in JOB_RULES} - {rule.name for rule in RULES} == {
         "exposed_communication",
         "fast_rank",
+        "outliers",
         "pipeline_bubble",
     }

@@ -12,7 +12,6 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.analysis.summary import summarise
-from npuprof.figures.colours import ACTIVITIES
 from npuprof.profiles.profile import Profile
 from npuprof.report.facts import key_figures, tables_of
 from npuprof.sources.base import Decoded
@@ -84,8 +83,7 @@ def test_the_report_explains_host_time_by_line_module_operator_shapes_and_owners
 def test_a_page_has_a_bar_of_what_the_host_did_and_its_headline() -> None:
     run = factories.all_tables(operators=tables.build("operators", operators()))
     page = Profile(Decoded(run, Info(started_ns=0, stopped_ns=600), Notes()))._repr_html_()
-    assert "no device was recorded" in page
-    assert f"background:{ACTIVITIES['other_operators']}" in page
+    assert "No device was recorded." in page
     assert not re.search("NPU(?!prof)|CANN|Ascend", page)
 
 

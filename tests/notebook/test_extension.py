@@ -80,8 +80,8 @@ def test_loading_twice_changes_nothing(kernel: Kernel) -> None:
     kernel.run("import npuprof\nnpuprof.load_ipython_extension(get_ipython())")
     kernel.run("%reload_ext npuprof")
     executed = kernel.run("%%npuprof\n42")
-    assert executed.kinds[:2] == ["execute_result", "display_data"]
-    assert sum(data["text/plain"].startswith("npuprof ·") for data in executed.displays) == 1
+    assert [kind for kind in executed.kinds if kind != "comm_open"] == ["execute_result", "display_data"]
+    assert executed.has_report
 
 
 def test_unloading_removes_everything_and_loading_works_again(kernel: Kernel) -> None:
@@ -163,7 +163,6 @@ def test_a_profiled_cell_during_a_manual_run_runs_and_is_reported_as_its_part(ke
     assert f"cell [{number}] is recorded as a part of the run" in executed.stream("stderr")
     reports = [shown["text/plain"] for shown in kernel.run("%npuprof stop").displays]
     assert "by_hand" in reports[0]
-    assert "thinking time" in reports[0]
     assert any(f"cell [{number}] of by_hand" in report for report in reports[1:])
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from npuprof.advice.causes import BY_NAME, LAUNCHES, LOADER, LOCK, OTHER, WAIT
+from npuprof.advice.causes import BY_NAME, LAUNCHES, LOADER, LOCK, OTHER
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.gains import Gain, gain_of
 from npuprof.advice.host_causes import HostTime, HostTimes
 from npuprof.advice.wording import code, lines_called
-from npuprof.analysis.accounting import IDLE, PARTS
+from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.analysis.idle_causes import PROFILER, UNEXPLAINED
 from npuprof.analysis.what_if import HOST_CAUSES
@@ -93,7 +93,6 @@ def _finding(
     action = cause.action_for(facts.device, facts.info).replace("{call}", call)
     if cause.name == OTHER and not found.lines:
         action = f"Find out what the host does: {facts.what_tells(UNEXPLAINED)}."
-    waits = found.busy_ns > 0 and cause.name == WAIT
     return Finding(
         rule,
         "fires",
@@ -107,7 +106,7 @@ def _finding(
         cause=cause.name,
         table=host,
         rows=rows.assign(idle_ns=overlap)[overlap > 0] if host else rows.iloc[:0],
-        parts=tuple(PARTS) if waits else tuple(parts),
+        parts=tuple(parts),
     )
 
 

@@ -30,7 +30,8 @@ def check(facts: Facts) -> Finding:
         if len(memory):
             return Finding(NAME, "cannot tell", collect="its memory events lack what the allocator reserved")
         missing = "record memory again: its events are missing"
-        return Finding(NAME, "cannot tell", collect=facts.needs("--memory", instead=missing) or missing)
+        is_asked = bool(facts.info.options.get("memory"))
+        return Finding(NAME, "cannot tell", collect=missing if is_asked else facts.needs("--memory") or missing)
     whole = facts.limits.hbm_bytes if facts.limits is not None else 0
     allocated, reserved = _peak(memory)
     pieces = reserved - allocated

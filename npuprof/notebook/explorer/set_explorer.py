@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _TIMELINE, _ALL, _RUNS = "Timeline", "All ranks", "Runs"
 
 
+_MOST_LISTED = 60
+
+
 class SetExplorer:
     """Shows a set of runs: at first the timeline of all; of many, what small files tell of them over time, or a list.
 
@@ -56,7 +59,7 @@ class SetExplorer:
             {
                 _TIMELINE: self._add_failed(lambda: [self._timeline()]),
                 _ALL: self._for_all_runs(runs.plot_ranks, runs.plot_overview, runs.plot_pipeline),
-                _RUNS: lambda: widgets.HTML(f"<div style='overflow-x:auto'>{runs._repr_html_()}</div>"),
+                _RUNS: lambda: widgets.HTML(f"<div style='overflow-x:auto'>{_listed(runs)}</div>"),
                 "One run": self._chooser,
                 "Flame graph": self._for_all_runs(runs.flamegraph),
                 "Steps": self._for_all_runs(runs.plot_steps),
@@ -139,3 +142,10 @@ def _title(row: pd.Series[Any]) -> str:
     rank = "" if pd.isna(row["rank"]) else f"rank {row['rank']} · "
     failed = " (cannot be read)" if row["problem"] else ""
     return f"{rank}{row['path']}{failed}"
+
+
+def _listed(runs: ProfileSet) -> str:
+    """Return the runs as a table, without reading any of them."""
+    shown: str = runs.info.head(_MOST_LISTED).to_html(index=False, border=0, escape=True)
+    more = len(runs) - _MOST_LISTED
+    return shown + (f"<p>{more:,} more in <code>runs.info</code></p>" if more > 0 else "")

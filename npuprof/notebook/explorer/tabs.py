@@ -61,7 +61,7 @@ def overview(explorer: Explorer) -> widgets.Widget:
     from npuprof.report.html import report_html
 
     run, advice = explorer.run, explorer.run.advice()
-    report = widgets.HTML(report_html(replace(run._report, codes=())))  # a tab of its own has the code
+    report = widgets.HTML(report_html(replace(run._whole_report(), codes=())))  # a tab of its own has the code
     links = [
         button(
             f"{number} {finding.rule.replace('_', ' ')}",
