@@ -27,6 +27,7 @@ _OF_A_REPORT = (
     "npuprof.analysis.coverage",
     "npuprof.analysis.summary",
     "npuprof.report.difference",
+    "jinja2.debug",
     "npuprof.report.html",
     "npuprof.report.run",
     "npuprof.report.text",
@@ -97,3 +98,8 @@ def _import(names: tuple[str, ...]) -> None:
         for name in names:
             with suppress(Exception):
                 import_module(name)
+        if "npuprof.report.html" in names:
+            from npuprof.report.html import compile_template
+
+            with suppress(Exception):
+                compile_template()  # after the cell, it may lack files and functions that it needs

@@ -52,7 +52,7 @@ def report_html(report: Report, part: Literal["all", "top", "folds"] = "all", ab
         The other part, if it is an output above: what it has of the style is not repeated.
     """
     classes = " ".join([CLASS, KEYS, AS_TEXT, *report.cells, *(["npuprof-folds"] if part == "folds" else [])])
-    shown = _template().render(report=report, part=part, classes=classes)
+    shown = compile_template().render(report=report, part=part, classes=classes)
     return shown if report.is_brief else f"<style>{_style(shown, above)}</style>{shown}"
 
 
@@ -73,7 +73,8 @@ def _rules() -> list[tuple[list[str], str]]:
 
 
 @cache
-def _template() -> Template:
+def compile_template() -> Template:
+    """Return the template of all reports, compiled once."""
     loader = FileSystemLoader(_TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters |= {"markup": _markup, "line": _line, "head": _head, "rows": _rows, "changed": _changed}
