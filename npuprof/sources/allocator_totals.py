@@ -74,17 +74,6 @@ def note_reused(count: int, notes: Notes, source: str) -> None:
         notes.warning(source, message, count, lacks=("memory", "allocations"))
 
 
-def note_below_zero(memory: pd.DataFrame, notes: Notes) -> None:
-    """Warn of totals that no allocator can have."""
-    below = (memory[["allocated_bytes", "reserved_bytes"]] < 0).fillna(value=False).any(axis=1)
-    if count := int(below.sum()):
-        message = (
-            "an allocator's total is below zero: it was counted from a moment at which blocks were in use, or events "
-            "are missing, so the memory peak is higher than what is shown"
-        )
-        notes.warning("memory", message, count, lacks=("memory",))
-
-
 def _gaps(change: Int64, total: Int64) -> Int64:
     """Return the bytes by which totals changed without an event, where events in another order do not explain it."""
     before = total - change

@@ -13,7 +13,6 @@ from npuprof.analysis.device_clocks import clock_text, device_clocks, on_host_cl
 from npuprof.analysis.examination import examine, lost_rows, mark_overruns, with_overruns
 from npuprof.errors import SourceError
 from npuprof.sources import afterwards, database, folder_of_files, forms, torch_npu
-from npuprof.sources.allocator_totals import note_below_zero
 from npuprof.sources.base import Decoded
 from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.columns.builders import of_one_kind
@@ -111,8 +110,6 @@ def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedRe
     if run.source.is_complete:
         return
     note_repeated_rows(frames, decoded.notes)
-    if "memory" in frames:
-        note_below_zero(frames["memory"], decoded.notes)
     every = completed(dict(frames))
     clocks = [] if decoded.info.source == CLUSTER_ANALYSIS else device_clocks(every)
     decoded.info.examination = examine(on_host_clock(every, clocks), decoded.notes, is_part=is_part)

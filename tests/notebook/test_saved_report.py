@@ -41,7 +41,6 @@ def test_the_page_holds_the_tables_and_the_picture(bundles: list[dict[str, Any]]
     assert "simulated NPU" in page
     pictures = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page)
     timeline, flame = (b64decode(picture).decode() for picture in pictures[-2:])
-    assert "&lt;img src=x" in timeline
     assert 'aria-label="Timeline"' in timeline
     assert 'aria-label="Flame graph' in flame
     assert page.count("<script") == 2  # the data, and what draws it

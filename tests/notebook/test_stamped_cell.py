@@ -204,7 +204,7 @@ def test_each_kernel_is_on_its_line(kernel: Kernel) -> None:
         "for i in range(20):\n    y = f(x); z = g(x)\n    if i % 5 == 0: np.exp(y)",
         "%%npuprof --level 1 --stacks --collector simulator",
     )
-    assert "the loop of line 2, 20 iterations" in executed.displays[0]["text/plain"]
+    assert "18 of 20 steps, the loop of line 2" in executed.displays[0]["text/plain"]
     sums = kernel.evaluate("sorted(npuprof.last().by('line')[['line', 'count']].itertuples(index=False, name=None))")
     assert sums == str(
         [(f"In [{number}], line 2", 20), (f"In [{number}], line 4", 20), (f"In [{number + 1}], line 4", 4)]

@@ -309,7 +309,7 @@ def test_very_many_absent_ranks_are_reported_in_a_few_words(tmp_path: Path) -> N
         _torch(tmp_path / f"r{rank}_ascend_pt", rank, world=100_000)
     runs = _open(tmp_path)
     assert len(runs.absent) == 99_998
-    assert "Ranks 1, 3-99999 are not here" in str(runs)
+    assert "Ranks 1 and 3-99999 are not here" in str(runs)
     assert len(runs.notes) < 100
     assert "42-99999" in runs.notes["message"].iloc[-1]
 

@@ -168,7 +168,7 @@ def test_a_cluster_can_be_saved_and_opened_again(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(again.step_times.astype(object), run.step_times.astype(object))
     assert set(again.statistics) == set(run.statistics)
     assert again.info.metadata == run.info.metadata
-    assert "cluster analysis" in str(again)
+    assert "cluster analysis" in again._repr_html_()
 
 
 _JSON = st.recursive(
