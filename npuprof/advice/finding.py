@@ -54,7 +54,7 @@ class Finding:
     lines
         File and line of the user's code that it concerns, the costliest first.
     cause
-        The entry of :data:`npuprof.advice.causes.CAUSES` that title and action are from; empty for other findings.
+        The entry of the table of causes that title and action are from; empty for other findings.
     table, rows
         The evidence: rows of a table of the run, in table order.
     collect

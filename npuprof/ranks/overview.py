@@ -48,7 +48,7 @@ class Overview(LongText):
     by_rank
         The same of each rank: ``rank``, ``duration_ns`` and a column of nanoseconds for each part.
     lanes
-        What at most eight ranks did in one step, on one clock; see :func:`npuprof.ranks.lanes.lanes`.
+        What at most eight ranks did in one step, on one clock; see the lanes of the report.
     slow
         The ranks that stand out: a step would be shorter without what they take longer.
     steps
