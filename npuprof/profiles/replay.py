@@ -119,7 +119,9 @@ class ProfileReplay:
 
         change, words = change_of(self.tables, self._replay, transfer=transfer, kernel=kernel, cause=cause, part=part)
         name = f"as it would be: {', '.join(words) or 'unchanged'} (replayed, not recorded)"
-        info = replace(self.info, name=f"{self.info.name}, {name}" if self.info.name else name, recording=None)
+        examination = [replace(each, spans=()) for each in self.info.examination]  # whose times are those recorded
+        name = f"{self.info.name}, {name}" if self.info.name else name
+        info = replace(self.info, name=name, recording=None, examination=examination)
         return self._like(Decoded(replayed_tables(self.tables, self._replay, change), info, Notes()))
 
     def critical_path(self) -> pd.DataFrame:
