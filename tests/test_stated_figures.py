@@ -198,7 +198,7 @@ _OTHERWISE: Mapping[str, Mapping[str, str]] = {
         r"\| rule \| fires if.*?(?=Gains come|Several causes)": "the tables of rules: see below",
         r"\| jobs \| faults of 2 %.*?(?=## As data)": "printed by tests.benchmarks.bench_blame, which the page names",
         r"0.6 ms of `0-6 ms|by 0 and the|\(level 0\)": "an example, limits of 0, and a name",
-        r"with 3 if a finding may gain at least 5 %|, 4 if the run is incomplete|, 0 if neither holds, 1 if the|, and 2 if": (
+        r"with 3 if a finding may gain at least 5 %|, 4 if the run is|, 0 if neither holds, 1 if the|, and 2 if": (
             "tests/test_cli.py"
         ),
         r"if the 95 % interval of its mean|its 95 % interval": "compare.md states the level, and is tested above",
