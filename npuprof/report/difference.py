@@ -236,9 +236,15 @@ def _verdict(difference: Difference, changes: Sequence[_Change]) -> tuple[str, M
     reason = f"{most.reason}." if most is not None and most.reason else ""
     if not difference.noise.is_known:
         return size, f"{reason} Too few steps tell whether it is noise.".strip()
-    bounds = [float(bound[0]) / before if before else 0.0 for bound in difference.noise.total.bounds()]
+    judged = [round(float(side.judged["duration_ns"].mean())) for side in (difference.a, difference.b)]
+    bounds = [float(bound[0]) / max(judged[1], 1) for bound in difference.noise.total.bounds()]
     low, high = (max(bound, -1.0) for bound in bounds)  # no step takes less than 0
     interval = f"95 % interval {_interval(low, high)}."
+    is_single = any(len(side.judged) < len(side.every) for side in (difference.a, difference.b))
+    if is_single:  # which are not judged
+        interval = f"Without single outliers {_size(*judged)}, 95 % interval {_interval(low, high)}."
+        if 2 * abs(judged[0] - judged[1]) < abs(delta):
+            return ("No clear difference", f"{size}, but by single outliers. {interval}")
     if low > 0 or high < 0:
         return size, f"{reason} {interval}".strip()
     if most is not None and most.is_sure and (most.label == OUTLIERS or _is_significant(difference)):

@@ -129,3 +129,16 @@ def test_folds_what_is_not_the_answer() -> None:
     top = Elements(page.partition("npuprof-more")[0]).text
     assert len(top.split()) < 120
     assert "tested" not in top
+
+
+@pytest.mark.slow
+def test_a_single_outlier_is_no_progress() -> None:
+    made = run([_MODEL] * 10)
+    now, before = (
+        [2_000_000 + 1_000 * (step % 3) for step in range(10)],
+        [2_001_000 - 500 * (step % 4) for step in range(10)],
+    )
+    before[5] = 40_000_000
+    said = " ".join(str(_steps(made, now) - _steps(made, before)).split())
+    assert re.search(r"No clear difference: \d+ % faster, but by single outliers\. Without single outliers", said)
+    assert re.search(r"95 % interval [−+][\d.]+ to [−+][\d.]+ %", said)
