@@ -158,7 +158,8 @@ def report_of_difference(difference: Difference, *, unlike: Sequence[str] = ()) 
     told = [f"recorded with other options: {'; '.join(unlike)}"] if unlike else []
     same = [_SAME_CODE] if user_code.is_known and not user_code.changed else []
     counts = [steps_text(side) for side in (difference.a, difference.b)]
-    steps = f"{counts[0]} each" if counts[0] == counts[1] else f"{counts[0]} against {counts[1]}"
+    each = counts[0] if " each " in counts[0] else f"{counts[0]} each"
+    steps = each if counts[0] == counts[1] else f"{counts[0]} against {counts[1]}"
     per = "per step" if has_steps else "in all"
     shown = user_code.changes(per, _MOST_LINES)
     folded = user_code.changes(per, _MOST_FOLDED) if shown and shown.more else None

@@ -81,6 +81,7 @@ def compile_template() -> Template:
     environment.globals |= {
         "bar": _bar,
         "bars": _bars,
+        "axis": _axis,
         "drawing": _drawing,
         "steps": _steps,
         "track": _track,
@@ -129,6 +130,12 @@ def _bars(bars: Sequence[Bar]) -> Iterator[tuple[Bar, Markup]]:
     begin, end = pictures.reach(bars)
     for bar in bars:
         yield bar, _image(pictures.waterfall_svg(bar, begin, end), bar.figure, pictures.WATERFALL_PX)
+
+
+def _axis(bars: Sequence[Bar]) -> str:
+    """Return where the axis of a waterfall begins; empty if at 0."""
+    begin, _ = pictures.reach(bars)
+    return f"// the bars begin at {duration(begin)}" if begin else ""
 
 
 def _drawing(alt: str, svg: str) -> Markup:

@@ -96,7 +96,7 @@ def _waterfall_lines(bars: Sequence[Bar]) -> list[str]:
         )
         drawn = " " * low + ("█" if bar.is_whole else "▒") * max(high - low, 1)
         lines.append(f"{label}{' ' * (names - width(label))}  {bar.figure:>{figures}}  {drawn}")
-    return lines
+    return [*lines, *([f"(the bars begin at {duration(first)})"] if first else [])]
 
 
 def _changed_lines(changes: Changes) -> list[str]:
