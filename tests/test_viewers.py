@@ -22,7 +22,7 @@ _FOLDER = Path(__file__).parent.parent / "notebooks"
 _PATHS = sorted(_FOLDER.rglob("*.ipynb"))
 _PLOTLY = "application/vnd.plotly.v1+json"
 _PICTURES = {"image/svg+xml", "image/png"}
-_EMBEDDED = r'<img alt="[^"]*" src="data:image/svg\+xml;base64,([^"]+)"'
+_EMBEDDED = r'<img [^>]*src="data:image/svg\+xml;base64,([^"]+)"'
 
 # Tags that GitHub keeps of HTML; it drops the contents of these two. Attributes that style or act are none of them.
 _KEPT = frozenset(
