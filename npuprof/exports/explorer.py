@@ -29,7 +29,6 @@ PAGE_BYTES, PAGE_BYTES_A_SLICE = 1_000_000, 8
 _REPORT_BYTES = 60_000  # of a page: a report of usual size
 _LEAST_BYTES = 5_000  # of a run: below that nothing of it can be explored
 _LONGEST_NAME = 300
-_MOST_KERNELS = 20_000  # of a run whose critical path is saved: it takes a replay
 _LINED = ("python", "operators", "api", "kernels")
 
 
@@ -66,7 +65,7 @@ def saved_explorer(
     timeline, advice
         The run and its findings.
     critical_path
-        Returns its critical path, which is left out of a large run.
+        Returns its critical path; None to leave it out.
     limit_bytes
         The size of the page or output that it is for; by default :data:`PAGE_BYTES` and :data:`PAGE_BYTES_A_SLICE`.
     annotations
@@ -86,13 +85,12 @@ def saved_explorer(
     room = (limit_bytes - _REPORT_BYTES - fragment_bytes(pictures)) * 4 // 5
     if room < _LEAST_BYTES:
         return SavedExplorer(None, fragment(None, pictures))
-    has_path = critical_path is not None and len(timeline.tables["kernels"]) <= _MOST_KERNELS
     run = save_run(
         timeline,
         limit_bytes=room,
         findings=[] if advice is None else drawn_findings(timeline, advice),
         lines={} if advice is None or advice.left_out else _lines(timeline, advice),
-        path=drawn_path(timeline, critical_path) if has_path and critical_path is not None else None,
+        path=None if critical_path is None else drawn_path(timeline, critical_path),
         notes=[] if annotations is None else drawn_notes(timeline, annotations),
         link=None if link is None else asdict(link),
     )

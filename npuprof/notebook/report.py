@@ -184,10 +184,12 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
     """Return the explorer of a run without a kernel, and as pictures and texts for front ends without scripts."""
     import numpy as np
 
+    from npuprof.browser.page import fragment
     from npuprof.exports.explorer import saved_explorer
     from npuprof.exports.text_figures import flamegraph_text, timeline_text
     from npuprof.figures.drawing import figure_svg
     from npuprof.flame.figure import Weight, flamegraph
+    from npuprof.notebook.budget import left_out, left_out_text
     from npuprof.report.facts import nothing_text
     from npuprof.timeline.state import Timeline
     from npuprof.timeline.svg import SMALL_BYTES, timeline_svg
@@ -196,22 +198,40 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
     sampled_ns = int(run.python["duration_ns"].to_numpy(np.int64).max(initial=0))
     if sampled_ns < _LEAST_SAMPLED_NS and nothing_text(run.summary, run.info):
         return []  # the summary says why; empty plots would push the next cell out of sight
+    left = left_out(run.tables)
     weight: Weight = "device" if len(run.kernels) else "host"
-    pictures = Pictures(run.tables)
-    text = f"{timeline_text(run.tables, pictures=pictures)}\n\n{flamegraph_text(run.tables, weight)}"
-    drawn = {
-        "Timeline": timeline_svg(run.tables, run.info, pictures=pictures, limit_bytes=SMALL_BYTES),
-        "Flame graph": figure_svg(flamegraph(run.tables, run.info, weight=weight, max_nodes=_DRAWN_FRAMES)),
-    }
-    explorer = saved_explorer(
-        Timeline(run.tables, run.info, run.aligned, is_saved=True),
-        run.advice(),
-        run.critical_path,
-        limit_bytes=limit_bytes - len(json.dumps(text)),
-        annotations=run.annotations,
-        pictures=drawn,
-    )
-    return [{"text/plain": text, "text/html": explorer.html}]
+    texts, drawn = [], {}
+    if "timeline" not in left:
+        pictures = Pictures(run.tables)
+        texts.append(timeline_text(run.tables, pictures=pictures))
+        drawn["Timeline"] = timeline_svg(run.tables, run.info, pictures=pictures, limit_bytes=SMALL_BYTES)
+    if "flamegraph" not in left:
+        texts.append(flamegraph_text(run.tables, weight))
+        figure = flamegraph(run.tables, run.info, weight=weight, max_nodes=_DRAWN_FRAMES)
+        drawn["Flame graph"] = figure_svg(figure)
+    missing = left_out_text(left, _code_of(run))
+    text = "\n\n".join([*texts, *([missing] if missing else [])])
+    if "explore" in left:
+        html = fragment(None, drawn) if drawn else ""
+    else:
+        html = saved_explorer(
+            Timeline(run.tables, run.info, run.aligned, is_saved=True),
+            run.advice(),
+            None if "critical_path" in left else run.critical_path,
+            limit_bytes=limit_bytes - len(json.dumps(text)),
+            annotations=run.annotations,
+            pictures=drawn,
+        ).html
+    return [{"text/plain": text, "text/html": html + (f"<p>{escape(missing)}</p>" if missing else "")}]
+
+
+def _code_of(run: Profile) -> str:
+    """Return code that stands for the run."""
+    from npuprof.session.active import newest
+
+    last = newest()
+    is_last = last is not None and last.recording.directory == run.info.recording
+    return "npuprof.last()" if is_last else "run"  # whatever the user calls it
 
 
 def _failure(subject: str, error: BaseException, recording: object, problems: list[str] | None = None) -> _Bundle:
