@@ -99,6 +99,7 @@ def foreign_below(path: Path) -> str:
 
 
 def _tables(path: Path) -> Iterable[str]:
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+    address = f"{path.resolve().as_uri()}?mode=ro&immutable=1"  # else SQLite writes files beside one with a WAL
+    with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as database:
         return [str(name) for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     return []

@@ -48,6 +48,17 @@ def test_names_the_kind(tmp_path: Path, name: str, content: Any, kind: str) -> N
         npuprof.load(path)
 
 
+def test_leaves_nothing_beside_a_database(tmp_path: Path) -> None:
+    path = tmp_path / "results.db"
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE rocpd_string (id INTEGER)")
+    database.close()
+    with pytest.raises(SourceError):
+        npuprof.load(path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_names_the_kind_in_a_folder(tmp_path: Path) -> None:
     (tmp_path / "plugins" / "profile").mkdir(parents=True)
     (tmp_path / "plugins" / "profile" / "host.xplane.pb").write_bytes(b"\x0a\x20\x08\x01\x12\x09/host:CPU")
