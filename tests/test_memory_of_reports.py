@@ -40,8 +40,8 @@ def test_findings_that_do_not_fit_are_left_out_of_the_report_which_has_the_rest(
     assert "no finding" not in advice.rest()
     assert sum(advice.parts().values()) == advice.step_ns > 0
     for report in (str(run), run._repr_html_()):
-        assert "findings and lines of the code are left out" in " ".join(report.split())
-        assert "kernels" in report
+        assert "Findings and lines of the code are left out" in " ".join(report.split())
+        assert "computing" in report
 
 
 def test_a_timeline_that_does_not_fit_says_so_in_each_form(run: Profile) -> None:

@@ -182,6 +182,8 @@ class Report:
         What changed since the run before, above what is folded.
     unknown
         What could not be checked, in a few words.
+    noted
+        The number of warnings about the data, for text, which has no fold of notes.
     cells
         Classes that name the cells of the notebook, so that their links work.
     """
@@ -208,6 +210,7 @@ class Report:
     details: Sequence[Fold] = ()
     folds: Sequence[Fold] = ()
     unknown: str = ""
+    noted: str = ""
     cells: Sequence[str] = field(default=())
 
     @property

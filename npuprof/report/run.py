@@ -97,9 +97,12 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
             sentence=" ".join(filter(None, [said, plain(repeat_text(info))])),
             codes=codes,
             cells=cells,
+            noted=_noted(notes),
         )
     advice = run.advice()
     facts = advice.facts
+    if advice.left_out:
+        warnings.append(Warned("warning", _capital(plain(advice.left_out))))
     is_trivial = facts.accounting.of_host and advice.step_ns < _TRIVIAL_NS
     if facts.backlog is not None:
         warnings.append(Warned("warning", plain(behind(facts.backlog))))
@@ -120,6 +123,7 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
         codes=[] if lines is None else lines.shown(_marks(advice)),
         cells=cells,
         unknown=advice.needing_data(),
+        noted=_noted(notes),
     )
 
 
@@ -197,6 +201,11 @@ def _warnings(info: Info, notes: pd.DataFrame) -> list[Warned]:
     wrong = [Warned("warning", plain(each.message)) for each in info.examination if each.kind == "overrun"]
     children = [Warned("warning", plain(children_text(info)))] if info.unprofiled_children else []
     return [*failed, *errors, *missing, *wrong, *children]
+
+
+def _noted(notes: pd.DataFrame) -> str:
+    number = int((notes["severity"] == "warning").sum())
+    return f"{counted(number, 'warning')} about the data: run.notes" if number else ""
 
 
 def origin_of(advice: Advice) -> list[str]:

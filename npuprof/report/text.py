@@ -45,8 +45,8 @@ def report_text(report: Report, *, most_lines: int = _MOST_LINES) -> str:
     for table in report.tables:
         lines += ["", *table_text(table)]
     lines += ["", *_wrapped(report.since)] if report.since else []
-    if report.unknown:
-        lines += ["", report.unknown]
+    if last := [text for text in (report.unknown, report.noted) if text]:
+        lines += ["", " · ".join(last)]
     return "\n".join(line.rstrip() for line in lines).strip("\n")
 
 

@@ -104,7 +104,6 @@ def test_a_table_is_made_when_it_is_touched_and_only_once_by_many_threads() -> N
 def test_whatever_shows_notes_makes_all_tables_first(tmp_path: Path) -> None:
     shows: list[Callable[[Profile], object]] = [
         lambda run: run.notes.to_string(),
-        str,
         Profile._repr_html_,
         lambda run: run.to_html(tmp_path / "run.html").read_text(),
         lambda run: npuprof.load(run.save(tmp_path / "saved")).notes.to_string(),
@@ -112,6 +111,8 @@ def test_whatever_shows_notes_makes_all_tables_first(tmp_path: Path) -> None:
     for show in shows:
         lazy, notes = _lazy([])
         assert "a row is damaged" in str(show(Profile(Decoded(lazy, notes=notes)))), show
+    lazy, notes = _lazy([])
+    assert "2 warnings about the data" in str(Profile(Decoded(lazy, notes=notes)))
 
 
 def test_notes_are_in_the_order_of_tables_whatever_was_touched_first() -> None:
