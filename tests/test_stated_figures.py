@@ -37,8 +37,9 @@ from npuprof.figures import drawing
 from npuprof.files import cache
 from npuprof.lines import cell_stamps, recorder, source_texts
 from npuprof.noise import model
+from npuprof.notebook import budget as report_budget
 from npuprof.notebook import report
-from npuprof.ranks import scan
+from npuprof.ranks import job, profile_set, scan
 from npuprof.recordings import journal
 from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
 from npuprof.report import code
@@ -74,6 +75,11 @@ _STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
             members._MAX_RATIO,
             members._ALWAYS_BYTES >> 20,
         ),
+        "at most about {} s of CPU time and {} MiB, by": (
+            report_budget.BUDGET_NS // 10**9,
+            report_budget.BUDGET_BYTES >> 20,
+        ),
+        "From {:,} kernels on, what does not fit": (report_budget.ALWAYS_KERNELS,),
         "Each file is limited to {} MiB": (journal._MAX_BYTES >> 20,),
         "Where statements take {} µs or more": (cell_stamps._CHEAP_NS // 1000,),
         "whose statements take less than {} µs is thinned": (cell_stamps._CHEAP_NS // 1000,),
@@ -111,6 +117,7 @@ _STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "processes": {"sent in pieces of {} MiB": (engines._PIECE_BYTES >> 20,)},
     "cluster": {
         "If more than {} ranks are unread": (scan.FEW,),
+        "Up to {} ranks and {} MiB are read for it": (job.FEW, profile_set._SMALL_BYTES >> 20),
         "of more than {} kernels come from a t-digest": (digests.EXACT,),
         "at most {} GiB, the least recently used": (cache.MOST_BYTES >> 30,),
         "simulated jobs of {} and {} ranks": tuple(jobs.SIZES)[:2],

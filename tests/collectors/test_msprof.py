@@ -443,7 +443,7 @@ def test_the_command_line_runs_a_script(
     assert cli.main(words) == 0
     shown = capsys.readouterr().out
     assert "trained 0 --level 5" in shown
-    assert "2 kernels" in shown
+    assert "computing" in shown
     assert cli.main(["run", "--output", str(tmp_path / "out"), str(script), "4"]) == 1
     assert "the program failed" in capsys.readouterr().err
     assert cli.main(["run", "--colour", str(script)]) == 2

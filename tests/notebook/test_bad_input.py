@@ -153,7 +153,7 @@ def test_an_error_that_cannot_be_printed_does_not_cost_the_report(kernel: Kernel
         "%%npuprof\nclass Mute(Exception):\n    def __str__(self): raise ValueError('no words')\nraise Mute"
     )
     assert executed.status == "error"
-    assert "The profiled code raised" in executed.displays[0]["text/plain"]
+    assert "The cell raised ValueError: no words" in executed.displays[0]["text/plain"]
 
 
 def test_a_falsy_error_is_a_failure(kernel: Kernel) -> None:

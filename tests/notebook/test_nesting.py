@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.slow]
 def test_capture_above_catches_value_output_and_report(kernel: Kernel) -> None:
     executed = kernel.run("%%capture caught\n%%npuprof\nprint('text')\n42")
     assert executed.status == "ok"
-    assert executed.kinds == []
+    assert {*executed.kinds} <= {"comm_open"}  # of the keys, which the first cells may open
     assert kernel.evaluate("caught.stdout") == repr("text\n")
     kinds = kernel.evaluate("' '.join(sorted(out.data)[0] for out in caught.outputs)")
     assert kinds.startswith("'text/plain text/html")

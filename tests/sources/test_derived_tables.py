@@ -147,7 +147,7 @@ def test_an_analysis_of_all_ranks_has_a_row_for_each() -> None:
         },
     )
     devices = summarise(factories.all_tables(step_times=times), Info()).devices
-    assert [(one.label, one.computing_ns, one.span_ns) for one in devices] == [("rank 0", 11, 17), ("rank 1", 7, 10)]
+    assert [(one.label, one.computing_ns, one.span_ns) for one in devices] == [("rank 0", 6, 9), ("rank 1", 7, 10)]
 
 
 def test_steps_that_overlap_are_noted_and_their_parts_add_up_to_what_they_cover() -> None:

@@ -259,7 +259,7 @@ def test_runs_are_listed_the_newest_first(simulated: PanelController, later: Lat
         _record(simulated, later, name)
     page = simulated.runs.page()
     assert [row[0] for row in page.rows] == ["two", "one"]
-    assert all("%" in row[4] for row in page.rows)
+    assert all("%" in row[5] for row in page.rows)
     assert page.rows[0][2] == "simulator (simulated)"
     assert simulated.opened is not None
     assert simulated.opened.title == "two"
@@ -480,7 +480,7 @@ def test_recordings_of_earlier_kernels_and_loaded_results_are_listed_and_opened(
     later.do()
 
     rows = panel.runs.page().rows
-    assert [(row[0], row[6], row[7]) for row in rows] == [
+    assert [(row[0], row[7], row[8]) for row in rows] == [
         ("cut", "cut: what was written is recovered", "an earlier kernel"),
         ("before", "normally", "an earlier kernel"),
         ("before", "normally", "loaded"),
@@ -498,7 +498,7 @@ def test_recordings_of_earlier_kernels_and_loaded_results_are_listed_and_opened(
     assert "keeps its name" in panel.state().details
     _chosen(panel, "delete", 2)
     assert moved.is_dir()
-    assert [row[7] for row in panel.runs.page().rows] == ["an earlier kernel"] * 2
+    assert [row[8] for row in panel.runs.page().rows] == ["an earlier kernel"] * 2
     _chosen(panel, "rename", 0)
     panel.confirm("again")
     later.do()
@@ -520,7 +520,7 @@ def test_a_loaded_set_is_listed_and_opened_again(simulated: PanelController, lat
     simulated.load(str(tmp_path / "ranks"))
     later.do()
     (row,) = simulated.runs.page().rows
-    assert (row[0].endswith("(2 runs)"), row[7]) == (True, "loaded")
+    assert (row[0].endswith("(2 runs)"), row[8]) == (True, "loaded")
     simulated.close()
     save(2)  # of a process that went on
     _chosen(simulated, "open", 0)
