@@ -365,7 +365,8 @@ def _environment() -> Diagnosis:
 def _directory(output: Path) -> Diagnosis:
     place = _existing(output)
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-        return Diagnosis("recordings", "ok", f"{output.absolute()} can be written to")
+        kept = f"kept in {output.absolute()}, which can be written to"
+        return Diagnosis("recordings", "ok", f"{kept}; --output or ASCEND_WORK_PATH keeps them elsewhere")
     return Diagnosis("recordings", "problem", f"{place} cannot be written to: choose another directory with --output")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,10 @@ class Arguments:
     run_anyway: bool
     overhead: bool = False
     saved_bytes: int | None = None
+
+
+# Quoted text, escaped characters, words, blanks, and quotes that are not closed.
+_UP_TO_COMMENT = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\#]|(?<=\S)\#|\s|["'\\])*""", re.DOTALL)
 
 
 def _argument(name: str, option: Option) -> argument:
@@ -98,7 +103,7 @@ def profiling_arguments(function: _Function) -> _Function:
 
 
 def parse(parser: MagicArgumentParser, line: str) -> dict[str, Any]:
-    """Split a line like a shell and parse its arguments.
+    """Split a line like a shell, without its comment, and parse its arguments.
 
     Raises
     ------
@@ -106,7 +111,7 @@ def parse(parser: MagicArgumentParser, line: str) -> dict[str, Any]:
         If an argument is unknown or its value is not allowed.
     """
     try:
-        words = shlex.split(line)
+        words = shlex.split(without_comment(line))
     except ValueError as error:
         raise UsageError(f"the arguments cannot be read ({error}): {line}") from None
     known, unknown = parser.parse_known_args(words)
@@ -117,6 +122,11 @@ def parse(parser: MagicArgumentParser, line: str) -> dict[str, Any]:
             "%%npuprof? explains them"
         )
     return vars(known)
+
+
+def without_comment(line: str) -> str:
+    """Return a line without the comment at its end: from a ``#`` on that begins a word and is not quoted."""
+    return _UP_TO_COMMENT.match(line)[0].rstrip()  # type: ignore[index]  # it matches any line
 
 
 def interpret(words: Mapping[str, Any]) -> Arguments:
@@ -230,7 +240,7 @@ def usage() -> str:
 
 def _shell_words(line: str) -> list[str]:
     try:
-        return shlex.split(line)
+        return shlex.split(without_comment(line))
     except ValueError as error:
         raise UsageError(f"the arguments cannot be read ({error}): {line}") from None
 
@@ -263,7 +273,7 @@ def parse_load(line: str) -> tuple[str, dict[str, Any]]:
     parser.add_argument("path", nargs="?", metavar="PATH")
     add_load_arguments(parser)
     try:
-        parsed = parser.parse_args(shlex.split(line))
+        parsed = parser.parse_args(shlex.split(without_comment(line)))
         if parsed.path is None:
             raise UsageError("%npuprof load needs the path of a recording, a result directory or a file")
         return parsed.path, load_arguments(parsed)

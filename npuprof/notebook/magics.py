@@ -11,7 +11,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from npuprof.errors import NpuprofError, OptionsError, SessionBusyError, SessionError, describe_failure
-from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments
+from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments, without_comment
 from npuprof.notebook.clearing import PendingClears
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
 from npuprof.notebook.hooks import (
@@ -24,7 +24,7 @@ from npuprof.notebook.hooks import (
 )
 from npuprof.notebook.messages import tell
 from npuprof.notebook.repeats import run_again
-from npuprof.notebook.report import SAVED_BYTES, show_run, show_session, show_set
+from npuprof.notebook.report import SAVED_BYTES, SessionReports, show_run, show_set
 from npuprof.notebook.rewriting import AWAITED, MAGICS, SPANNED, CellRewriter, number_of
 from npuprof.words import quantities
 from npuprof.words.texts import plain_lines
@@ -51,7 +51,7 @@ class NpuprofMagics(Magics):
 
     def __init__(self, shell: InteractiveShell, controller: Controller | None = None) -> None:
         super().__init__(shell)
-        self.controller = controller if controller is not None else Controller(show_session)
+        self.controller = controller if controller is not None else Controller(SessionReports())
         self._rewriter = CellRewriter(shell, self._word_of_next, self._begin_cell)
         self.controller.number_of = partial(number_of, shell)
         self.controller.view = self._engines
@@ -171,7 +171,9 @@ class NpuprofMagics(Magics):
             if line == SPANNED:
                 is_added = self.controller.add_cell(running)
                 return
-            arguments = interpret(parse(self.npuprof_cell.parser, str(self.shell.var_expand(line, depth=1))))
+            arguments = interpret(
+                parse(self.npuprof_cell.parser, str(self.shell.var_expand(without_comment(line), depth=1)))
+            )
             if self.controller.take_part():
                 is_added = self.controller.add_cell(running)
                 tell(
@@ -247,9 +249,10 @@ class NpuprofMagics(Magics):
     def _assert(self, line: str) -> None:
         from npuprof.session.gates import require
 
-        gate = line.strip().removeprefix(_CONFIDENT)
+        text = without_comment(line).strip()
+        gate = text.removeprefix(_CONFIDENT)
         try:
-            compared = require(gate, confident=gate != line.strip())
+            compared = require(gate, confident=gate != text)
         except OptionsError as error:
             raise UsageError(str(error)) from None
         for limit in compared:
@@ -260,6 +263,9 @@ class NpuprofMagics(Magics):
         from npuprof.session.mixins import last
 
         loaded, before = self._loaded
+        words = without_comment(query)
+        if query[len(words) :].lstrip().startswith("# "):  # `#1` is the first column
+            query = words
         try:
             return (last() if loaded is None or newest() is not before else loaded).sql(query)
         except OptionsError as error:

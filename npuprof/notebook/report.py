@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.display import display
@@ -14,6 +15,7 @@ from IPython.display import display
 from npuprof import interactive
 from npuprof.errors import describe_failure
 from npuprof.notebook.messages import tell
+from npuprof.report.model import Fold, Markup, Report, code
 
 if TYPE_CHECKING:
     from npuprof.profiles.comparison import Comparison
@@ -32,11 +34,32 @@ _DRAWN_FRAMES = 40  # of the flame graph's picture
 _LEAST_SAMPLED_NS = 100_000_000  # below that, twenty samples of Python at most, plots show nothing
 
 
-def show_session(session: Session, saved_bytes: int = SAVED_BYTES) -> None:
+class SessionReports:
+    """Shows the reports of a kernel, as :func:`show_session`; the first one says where recordings are kept."""
+
+    def __init__(self) -> None:
+        self._is_first = True
+
+    def __call__(self, session: Session, saved_bytes: int = SAVED_BYTES) -> None:
+        """Show the report of a stopped session."""
+        kept, self._is_first = kept_text(session.options.output) if self._is_first else "", False
+        show_session(session, saved_bytes, kept)
+
+
+def kept_text(folder: Path) -> Markup:
+    """Return where recordings are kept and how they are kept elsewhere."""
+    place = folder.name if folder.is_absolute() else str(folder)  # a saved notebook names no folders of the user
+    return (
+        f"Recordings are kept in {code(place + '/')}. To keep them elsewhere: `--output FOLDER`, or "
+        "`%env ASCEND_WORK_PATH=FOLDER` for the whole notebook."
+    )
+
+
+def show_session(session: Session, saved_bytes: int = SAVED_BYTES, kept: Markup = "") -> None:
     """Decode and show the recording of a stopped session; only an interrupt is raised.
 
-    If decoding fails, the reason, the path of the recording and how to open it are shown. `saved_bytes` is that of
-    :func:`show_run`.
+    If decoding fails, the reason, the path of the recording and how to open it are shown. `saved_bytes` and `kept` are
+    those of :func:`show_run`.
     """
     from npuprof.profiles.profile import Profile
 
@@ -47,10 +70,10 @@ def show_session(session: Session, saved_bytes: int = SAVED_BYTES) -> None:
         _is_displayed([_failure("The recording could not be decoded", error, recording.directory, recording.problems)])
         return
     if not isinstance(run, Profile):
-        show_set(run.read())
+        show_set(run.read(), kept)
         return
     since_before = cache(partial(_since_before, run, recording))
-    show_run(run, since_before, saved_bytes)
+    show_run(run, since_before, saved_bytes, kept)
     since_before()  # which lists of runs show, although nothing could be displayed
     for part in recording.parts:
         _show_part(part, recording)
@@ -83,25 +106,28 @@ def _since_before(run: Profile, recording: Recording) -> Rerun | None:
 
 
 def show_run(
-    run: Profile, since_before: Callable[[], Rerun | None] | None = None, saved_bytes: int = SAVED_BYTES
+    run: Profile,
+    since_before: Callable[[], Rerun | None] | None = None,
+    saved_bytes: int = SAVED_BYTES,
+    kept: Markup = "",
 ) -> None:
     """Show the report of a run, and then what it folds, each as an output with a text equivalent.
 
     `since_before` compares the run with the run before, after the report is shown; `saved_bytes` is the size of both
-    outputs. Where there is nothing to fold, there is one output. A failure is shown instead of the part; only an
-    interrupt is raised.
+    outputs, and `kept` the line below them. Where there is nothing to fold, there is one output. A failure is shown
+    instead of the part; only an interrupt is raised.
     """
     top: list[_Bundle] = []
 
     def first() -> list[_Bundle]:
-        top.extend(_top(run))
+        top.extend(_top(run, kept if run._report.is_brief else ""))
         return top
 
     def second() -> list[_Bundle]:
         rerun = since_before() if since_before is not None else None
         if run._report.is_brief and rerun is None:
             return []
-        return _folds(run, rerun, top, saved_bytes - len(json.dumps(top)))
+        return _folds(run, rerun, top, saved_bytes - len(json.dumps(top)), "" if run._report.is_brief else kept)
 
     _show({"report": first, "folded parts": second}, run.info.recording)
 
@@ -111,12 +137,13 @@ def show_comparison(comparison: Comparison) -> None:
     _show({"comparison": partial(_comparison, comparison)}, None)
 
 
-def show_set(runs: ProfileSet) -> None:
+def show_set(runs: ProfileSet, kept: Markup = "") -> None:
     """Show the report of a set of ranks; a failure is shown instead, and only an interrupt is raised.
 
-    If it would need every rank to be read completely, the runs are listed with the call that reads them.
+    If it would need every rank to be read completely, the runs are listed with the call that reads them. `kept` is that
+    of :func:`show_run`.
     """
-    _show({"report": partial(_set, runs)}, None)
+    _show({"report": partial(_set, runs, kept)}, None)
 
 
 def _show(parts: Mapping[str, Callable[[], list[_Bundle]]], recording: object) -> None:
@@ -144,38 +171,43 @@ def _is_displayed(bundles: list[_Bundle]) -> bool:
     return True
 
 
-def _set(runs: ProfileSet) -> list[_Bundle]:
-    return [{"text/plain": str(runs), "text/html": runs._repr_html_()}]
+def _set(runs: ProfileSet, kept: Markup) -> list[_Bundle]:
+    from npuprof.report.html import report_html
+    from npuprof.report.text import report_text
+
+    below = Report("", "", kept=kept)
+    text, html = ("\n\n" + report_text(below), report_html(below, "folds")) if kept else ("", "")
+    return [{"text/plain": f"{runs}{text}", "text/html": f"{runs._repr_html_()}{html}"}]
 
 
 def _comparison(comparison: Comparison) -> list[_Bundle]:
     return [{"text/plain": str(comparison), "text/html": comparison._repr_html_()}]
 
 
-def _top(run: Profile) -> list[_Bundle]:
+def _top(run: Profile, kept: Markup = "") -> list[_Bundle]:
     from npuprof.report.html import report_html
     from npuprof.report.text import report_text
 
-    report = run._report
-    return [{"text/plain": report_text(report), "text/html": report_html(report, "top")}]
+    report = replace(run._report, kept=kept)
+    return [{"text/plain": report_text(report), "text/html": report_html(report, "all" if kept else "top")}]
 
 
-def _folds(run: Profile, rerun: Rerun | None, top: list[_Bundle], saved_bytes: int) -> list[_Bundle]:
-    """Return what is folded, and before it what changed since the run before."""
+def _folds(run: Profile, rerun: Rerun | None, top: list[_Bundle], saved_bytes: int, kept: Markup) -> list[_Bundle]:
+    """Return what is folded, before it what changed since the run before, and below it where recordings are kept."""
     from npuprof.report.difference import since_text
     from npuprof.report.html import report_html
-    from npuprof.report.model import Fold, Report
     from npuprof.report.run import folds_of_run
     from npuprof.report.text import report_text
 
     explorer = _explorer(run, saved_bytes)
     folds = folds_of_run(run, lambda: run._user_code, explorer[0]["text/html"] if explorer else "")
-    report, texts = replace(run._report, folds=folds), [bundle["text/plain"] for bundle in explorer]
+    report, texts = replace(run._report, folds=folds, kept=kept), [bundle["text/plain"] for bundle in explorer]
     if rerun is not None:
         change = rerun.report()
         since = since_text(rerun.comparison, change)
         report = replace(report, since=since, folds=[Fold("What changed", reports=[change]), *folds])
         texts.insert(0, report_text(Report("", "", sentence=since, changes=change.changes)))
+    texts += [report_text(Report("", "", kept=kept))] if kept else []
     above = "".join(bundle["text/html"] for bundle in top)
     return [{"text/plain": "\n\n".join(texts), "text/html": report_html(report, "folds", above)}]
 

@@ -184,6 +184,8 @@ class Report:
         What could not be checked, in a few words.
     noted
         The number of warnings about the data, for text, which has no fold of notes.
+    kept
+        Where recordings are kept, below all else; said once in a notebook.
     cells
         Classes that name the cells of the notebook, so that their links work.
     """
@@ -211,6 +213,7 @@ class Report:
     folds: Sequence[Fold] = ()
     unknown: str = ""
     noted: str = ""
+    kept: Markup = ""
     cells: Sequence[str] = field(default=())
 
     @property

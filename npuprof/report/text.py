@@ -47,6 +47,7 @@ def report_text(report: Report, *, most_lines: int = _MOST_LINES) -> str:
     lines += ["", *_wrapped(report.since)] if report.since else []
     if last := [text for text in (report.unknown, report.noted) if text]:
         lines += ["", " · ".join(last)]
+    lines += ["", *_wrapped(report.kept.replace("`", ""))] if report.kept else []
     return "\n".join(line.rstrip() for line in lines).strip("\n")
 
 

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
-from npuprof.notebook.arguments import Arguments, interpret, parse
+from npuprof.notebook.arguments import (
+    Arguments,
+    interpret,
+    parse,
+    parse_load,
+    parse_run,
+    typed_options,
+    without_comment,
+)
 from npuprof.notebook.magics import NpuprofMagics
 from npuprof.options import Options
 
@@ -101,6 +109,33 @@ def test_what_is_not_an_option_of_the_run() -> None:
     assert read("--saved-bytes 0").saved_bytes == 0
     with pytest.raises(UsageError, match="--saved-bytes must be at least 0, not -1"):
         read("--saved-bytes -1")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("# why", ""),
+        ("--level 1  # why", "--level 1"),
+        ("--level 1 # don't \"ask", "--level 1"),
+        ("--level 1 #", "--level 1"),
+        ("--name a#b", "--name a#b"),
+        ("--name 'a # b' # c", "--name 'a # b'"),
+        ('--name "a \\" # b" # c', '--name "a \\" # b"'),
+        ("--name a\\'b # c", "--name a\\'b"),
+        ("--name 'open # c", "--name 'open"),
+        ("", ""),
+    ],
+)
+def test_a_comment_ends_the_arguments(line: str, expected: str) -> None:
+    assert without_comment(line) == expected
+    if "open" not in line:
+        assert read(line) == read(expected)
+
+
+def test_comments_go_with_every_command() -> None:
+    assert parse_load("'my results' --steps 3  # why")[0] == "my results"
+    assert parse_run("--level 2 train.py '#5'  # why").program == ("train.py", "#5")
+    assert typed_options("--level 2  # why") == {"level": "2"}
 
 
 @pytest.mark.slow

@@ -54,6 +54,10 @@ def test_a_confident_gate_cannot_tell_from_one_step(shell: InteractiveShell) -> 
     assert "cannot tell" in str(result.error_in_exec)
 
 
+def test_a_comment_is_no_limit(shell: InteractiveShell) -> None:
+    assert shell.run_cell("%npuprof assert step < 160ms  # as of May").success
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("gate", ["", "step", "__import__('os').remove('x') < 1s", "--level 1"])
 def test_what_is_no_gate_is_wrong_usage(shell: InteractiveShell, gate: str, capsys: pytest.CaptureFixture[str]) -> None:
