@@ -121,7 +121,7 @@ def test_of_a_healthy_job_with_absent_ranks_nobody_is_blamed(absent: set[int]) -
 def test_what_an_absent_rank_may_be_responsible_for_is_one_line_with_its_bounds() -> None:
     faults = Faults(slow_ranks={40: 0.2}, absent=frozenset({40}))
     found = advice_of(faults)["absent_ranks"]
-    assert (found.title, found.gain_lo_ns) == ("Waiting for rank 40, without collectives here", 0)
+    assert (found.title, found.gain_lo_ns) == ("The ranks wait for rank 40, whose collectives are not here", 0)
     assert found.gain_hi_ns >= true_gain(_PLAN, faults, 3)
     assert "rank 40 arrives later than ranks alike" in found.detail
     assert advice_of(Faults(absent=frozenset({40})))["slow_rank"].state == "clean"
@@ -165,7 +165,7 @@ def test_of_a_role_that_is_mostly_slow_one_may_be_absent() -> None:
     groups = {"g": ("dp", tuple(range(16)))}
     few = jobs.advice_of(events[(events["rank"] != 2).to_numpy(bool)], absent=(2,), groups=groups)["fast_rank"]
     assert few.place == "ranks 13-15"
-    assert "ranks 0, 1, 3-12 are slow" in few.detail
+    assert "ranks 0, 1 and 3-12 are all slow" in few.detail
     assert few.gain_hi_ns >= 11 * 150_000
 
 
@@ -291,7 +291,7 @@ def test_the_vendors_text_form_tells_the_same(tmp_path: Path) -> None:
     faults = Faults(slow_ranks={1: 0.2, 6: 0.2}, truncated=frozenset({3}))
     plan = replace(SIZES[8], steps=4, microbatches=2, layers=1)
     written = load_set(text.write(simulate(plan, faults, 1), tmp_path)).advice()["slow_rank"]
-    assert (written.place, written.gain_lo_ns) == ("ranks 1, 6", 0)
+    assert (written.place, written.gain_lo_ns) == ("ranks 1 and 6", 0)
     in_memory = advise_job(facts_of(simulate(plan, faults, 1)))["slow_rank"]
     assert written.gain_hi_ns == pytest.approx(in_memory.gain_hi_ns, rel=0.02)
 

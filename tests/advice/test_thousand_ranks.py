@@ -18,7 +18,7 @@ _SLOW, _LATE = {16, 522, *range(320, 328)}, set(range(80, 88))
 
 def _ranks(finding: Finding) -> set[int]:
     """Return the ranks that a finding names as its place."""
-    parts = finding.place.removeprefix("ranks ").removeprefix("rank ").replace(" ", "").split(",")
+    parts = finding.place.removeprefix("ranks ").removeprefix("rank ").replace(" and ", ",").replace(" ", "").split(",")
     spans = [[int(end) for end in part.split("-")] for part in parts]
     return {rank for span in spans for rank in range(span[0], span[-1] + 1)}
 
