@@ -1,8 +1,11 @@
-"""The layout that all charts share, and text from a recording on them."""
+"""The layout that all figures share, and text from a recording on them."""
 
 from __future__ import annotations
 
 import html
+import re
+from collections.abc import Iterable, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,38 +42,65 @@ AXIS = {"gridcolor": FAINT, "zeroline": False, "linecolor": FAINT, "automargin":
 """Options of every axis."""
 
 _HEIGHT = 420
-_LONGEST_LINE = 52  # characters that fit in half the width of a notebook
-_LINE_PIXELS = 14
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+_TITLE_PIXELS, _TEXT_PIXELS, _LINE_PIXELS = 17, 12, 17
+_LONGEST_TITLE, _LONGEST_LINE = 84, 110
+_TAG = re.compile(r"<[^>]*>")
 
 
-def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) -> go.Figure:
+def chart(
+    kind: str,
+    info: Info,
+    *,
+    finding: str = "",
+    subtitle: str = "",
+    key: Iterable[tuple[str, str]] = (),
+    height: int = _HEIGHT,
+) -> go.Figure:
     """Make a figure without traces: title, margins and colours for light and dark themes.
 
-    Text from a recording must have passed :func:`label`. Long subtitles are broken into lines at their dots.
+    Text from a recording must have passed :func:`label`.
+
+    Parameters
+    ----------
+    kind
+        What the figure shows; the title, unless there is a finding.
+    finding
+        What the data say, in one sentence.
+    subtitle
+        Facts between dots, at which long lines are broken.
+    key
+        Names and colours of what is drawn, for the last lines of the title.
+    height
+        The height in pixels, with a title of two lines.
     """
     import plotly.graph_objects as go
 
+    large = _wrapped(finding, _LONGEST_TITLE) or [kind]
+    about = [kind if finding else "", label(info.name, 60) if info.name else ""]
+    about += ["<b>simulated NPU</b>" if info.simulated else "", *subtitle.split(" · ")]
+    small = _joined(filter(None, about), " · ")
+    small += _joined((swatch(*entry) for entry in key), "   ")
+    title = [f'<span style="font-size:{_TITLE_PIXELS}px"><b>{line}</b></span>' for line in large]
+    more = _LINE_PIXELS * max(len(large) + len(small) - 2, 0)
     figure = go.Figure(layout={"template": go.layout.Template()})
-    simulated = " · <b>simulated NPU</b>" if info.simulated else ""
-    name = f" · {label(info.name, 60)}" if info.name else ""
-    lines = _lines(subtitle)
     figure.update_layout(
         title={
-            "text": f"{title}{name}{simulated}" + "".join(f"<br><sup>{line}</sup>" for line in lines),
-            "font": {"size": 15},
-            "x": 0.01,  # of the figure: relative to the plot, long axis labels would cut it
+            "text": "<br>".join([*title, *small]),
+            "font": {"size": _TEXT_PIXELS + 1, "weight": "normal"},
+            "x": 0,  # of the figure: relative to the plot, long axis labels would cut it
             "xref": "container",
             "y": 1,
             "yref": "container",
             "yanchor": "top",
-            "pad": {"t": 22},
+            "pad": {"t": 20, "l": 10},
         },
-        height=height + _LINE_PIXELS * max(len(lines) - 1, 0),
-        margin={"l": 10, "r": 10, "t": 80 + _LINE_PIXELS * max(len(lines) - 1, 0), "b": 20},
+        height=height + more,
+        margin={"l": 10, "r": 16, "t": 76 + more, "b": 20},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": FOREGROUND, "size": 11},
-        legend={"orientation": "h", "x": 0, "xanchor": "left", "yref": "container", "y": 0, "yanchor": "bottom"},
+        font={"family": _FONT, "color": FOREGROUND, "size": _TEXT_PIXELS},
+        showlegend=False,
         hovermode="closest",
         modebar=dict(MODEBAR),
     )
@@ -82,26 +112,68 @@ def chart(title: str, info: Info, *, subtitle: str = "", height: int = _HEIGHT) 
 NOT_OF_TORCH = "torch.profiler does not record them"
 
 
-def nothing(title: str, info: Info, missing: str, how: str = "", of_torch: str = NOT_OF_TORCH) -> go.Figure:
+def nothing(kind: str, info: Info, missing: str, how: str = "", of_torch: str = NOT_OF_TORCH) -> go.Figure:
     """Make the figure of a run without data, which says what is missing; ``<br>`` is between lines.
 
     `how` says how to have it, and `of_torch` replaces that for a run that torch's own profiler recorded.
     """
-    figure = chart(title, info, height=200)
+    figure = chart(kind, info, height=200)
     reason = "<br>".join(filter(None, [missing, how and by_front_end(info, how, of_torch)]))
     figure.add_annotation(text=reason, showarrow=False, x=0.5, y=0.5, xref="paper", yref="paper", font={"size": 13})
     figure.update_layout(xaxis={"visible": False}, yaxis={"visible": False})
     return figure
 
 
-def _lines(subtitle: str) -> list[str]:
+def swatch(name: str, colour: str, mark: str = "■") -> str:
+    """Return a name behind a square of its colour."""
+    return f'<span style="color:{colour}">{mark}</span> {name}'
+
+
+def _wrapped(text: str, longest: int) -> list[str]:
+    """Return the lines of a text, which are broken at spaces and never within an escape."""
+    return [html.escape(line, quote=False).replace("$", "&#36;") for line in wrap(html.unescape(text), longest)]
+
+
+def _joined(parts: Iterable[str], between: str) -> list[str]:
+    """Return parts as few lines."""
     lines: list[str] = []
-    for part in filter(None, subtitle.split(" · ")):
-        if lines and len(lines[-1]) + len(part) < _LONGEST_LINE:
-            lines[-1] += f" · {part}"
+    length = 0
+    for part in parts:
+        wide = len(html.unescape(_TAG.sub("", part))) + len(between)
+        if lines and length + wide <= _LONGEST_LINE:
+            lines[-1] += between + part
+            length += wide
         else:
             lines.append(part)
+            length = wide
     return lines
+
+
+def name_ends(figure: go.Figure, ends: Sequence[tuple[str, str, float, float]], top: float, pixels: float) -> None:
+    """Write names in their colours beside the ends of the lines of the first plot, none upon another.
+
+    Parameters
+    ----------
+    ends
+        Name, colour, and x and y of the end of each line; only as many as there is room for are named.
+    top
+        The highest value of the vertical axis, which begins at 0.
+    pixels
+        The height of the plot.
+    """
+    least = 14 * top / max(pixels, 1)
+    places: list[float] = []
+    ordered = sorted(ends[: int(pixels // 14)], key=lambda end: end[3])
+    for *_, value in ordered:
+        places.append(max(value, places[-1] + least) if places else value)
+    over = max(places[-1] - top, 0) if places else 0
+    for (name, colour, x, _), y in zip(ordered, places, strict=True):
+        figure.add_annotation(
+            text=name, x=x, xref="x", xanchor="left", xshift=6, y=y - over, yref="y", yanchor="middle",
+            showarrow=False, align="left", font={"color": colour},
+        )  # fmt: skip
+    longest = max((len(html.unescape(name)) for name, *_ in ends), default=0)
+    figure.update_layout(margin_r=16 + 7 * longest)
 
 
 def spread(values: list[Any], limit: int) -> list[Any]:

@@ -74,6 +74,10 @@ FAMILIES: Mapping[str, Family] = {
 """The families by key, in legend order."""
 
 
+ON_DEVICE = ("matrix", "vector", "movement", "communication", "wait")
+"""The families of device tasks, which share lanes: the lanes of the others have names."""
+
+
 def family_label(family: str, runtime: str) -> str:
     """Return the legend entry of a family, in a run whose host calls a runtime such as ``CUDA``."""
     return f"{runtime} API" if family == "api" else FAMILIES[family].label
@@ -116,16 +120,6 @@ SEVERITIES: Mapping[str, str] = {"error": "#ff4838", "warning": "#b27d00", "info
 
 BADGE = f"background:{SEVERITIES['warning']};color:{ink(SEVERITIES['warning'])};border-radius:3px"
 """The style of a word in HTML that must be seen, such as that a run is simulated."""
-
-PATTERNS: Mapping[str, str] = {
-    "waiting": ".",
-    "moving": "\\",
-    "communication": "-",
-    "idle": "/",
-    "between_steps": "x",
-    "not_recorded": "+",
-}
-"""Patterns of plotly for parts without computing, so that no part is known by its colour alone."""
 
 SLOWER, FASTER = "#ff4838", "#4868e8"
 """What takes longer and what takes shorter, than in another run or on the other ranks."""

@@ -14,7 +14,7 @@ from npuprof.figures.chart import AXIS, chart, label, nothing, spread
 from npuprof.figures.colours import FAINT, PARTS, SERIES, UNKNOWN
 from npuprof.figures.time_axis import thinned, unit_of
 from npuprof.tables.info import Info
-from npuprof.words.quantities import counted, duration, share, size
+from npuprof.words.quantities import counted, duration, printable, share, size
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -27,7 +27,8 @@ _STYLES = {
     "other_ns": ("neither", UNKNOWN),
 }
 _SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "x")
-_SCALE = ((0, "#4477aa"), (1, "#fee838"))  # perceptually even; both ends are visible on light and dark
+_SCALE = ((0, "#93a9bf"), (1, "#1f5c99"))  # both ends are visible on light and dark
+_MOST_WRITTEN = 12  # ranks of a matrix whose cells have their values written in them
 _VALUES: Mapping[str, tuple[str, str]] = {
     "size": ("bytes sent", "MB"),
     "time": ("time of transfers, summed up", "ms"),
@@ -69,8 +70,15 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
     subject, unit = _VALUES[value]
     cells, hover = _cells(traffic, ranks, value)
     empty = " · grey where nothing was recorded" if any(cell is None for row in cells for cell in row) else ""
+    subject += f" in {unit}" if len(ranks) <= _MOST_WRITTEN else ""
     subtitle = f"{subject}, from rank to rank{_basis(traffic, len(ranks))}{empty}"
-    figure = chart("Communication matrix", info, subtitle=subtitle, height=170 + 24 * min(max(len(ranks), 6), 26))
+    figure = chart(
+        "Communication matrix",
+        info,
+        finding=_largest(traffic, value),
+        subtitle=subtitle,
+        height=130 + (40 if len(ranks) <= _MOST_WRITTEN else 24) * min(max(len(ranks), 4), 26),
+    )
     names = [label(rank, 12) for rank in ranks]
     figure.add_trace(_heat(names, cells, hover, unit))
     figure.update_layout(plot_bgcolor=_EMPTY)
@@ -78,6 +86,32 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
     figure.update_xaxes(type="category", title_text="to rank", side="bottom", tickvals=ticks, showgrid=False)
     figure.update_yaxes(type="category", title_text="from rank", autorange="reversed", tickvals=ticks, showgrid=False)
     return figure
+
+
+def _largest(traffic: pd.DataFrame, value: Value) -> str:
+    """Return the pair of ranks with the most traffic, or the slowest one; empty if there are no pairs."""
+    pairs = traffic[(traffic["src_rank"] != traffic["dst_rank"]).to_numpy(bool)]
+    pairs = pairs[(pairs["duration_ns"] > 0).to_numpy(bool)] if value == "bandwidth" else pairs
+    if not len(pairs):
+        return ""
+    moved, times = pairs["size_bytes"].to_numpy(np.float64), pairs["duration_ns"].to_numpy(np.float64)
+    amounts = {"size": moved, "time": times, "bandwidth": -moved / np.maximum(times, 1)}[value]
+    at = int(amounts.argmax())
+    unit_of_cell = {"size": 1e6, "time": 1e6, "bandwidth": -1}[value]
+    written = f"{_written(amounts[at] / unit_of_cell)} {_VALUES[value][1]}"
+    if len(pairs) > 1 and amounts.min() == amounts.max():
+        return f"Every pair of ranks has the same {_SAME[value]}: {written}"
+    said = {"size": "sends the most", "time": "sends longest", "bandwidth": "sends slowest"}[value]
+    return f"Rank {pairs['src_rank'].iloc[at]} {said} to rank {pairs['dst_rank'].iloc[at]}: {written}"
+
+
+def _written(cell: float | None) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:,.0f}" if cell >= 100 else f"{cell:.3g}" if cell >= 0.01 or not cell else "< 0.01"
+
+
+_SAME: Mapping[Value, str] = {"size": "traffic", "time": "time of transfers", "bandwidth": "bandwidth"}
 
 
 def _heat(names: list[str], cells: list[list[float | None]], hover: list[list[str]], unit: str) -> Any:
@@ -90,13 +124,16 @@ def _heat(names: list[str], cells: list[list[float | None]], hover: list[list[st
         z=cells,
         zmin=0,
         zmax=largest or 1,  # plotly ignores zmin without it
-        text=hover,
+        hovertext=hover,
+        text=[[_written(cell) for cell in row] for row in cells] if len(names) <= _MOST_WRITTEN else None,
+        texttemplate="%{text}" if len(names) <= _MOST_WRITTEN else None,
+        showscale=len(names) > _MOST_WRITTEN,
         colorscale=_SCALE,
         xgap=1,
         ygap=1,
         hoverongaps=False,
         colorbar={"title": {"text": unit}, "thickness": 14, "outlinewidth": 0},
-        hovertemplate="%{text}<extra></extra>",
+        hovertemplate="%{hovertext}<extra></extra>",
     )
 
 
@@ -161,7 +198,14 @@ def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, 
         return nothing("Communication", info, "this run has no communication", _PLOT_HOW, "record several ranks")
     bars = _fold(times)
     heights = [max(60.0, 32.0 * len(bars)), 260.0 if len(packets) else 60.0]
-    frame = chart("Communication", info, subtitle=_subtitle(times, packets, info), height=round(230 + sum(heights)))
+    frame = chart(
+        "Communication",
+        info,
+        finding=_most_time(times),
+        subtitle=_subtitle(times, packets, info),
+        key=_STYLES.values() if len(bars) and bars["known"].all() else (),
+        height=round(200 + sum(heights)),
+    )
     titles = ["time by group and operator", _packets_title(packets, info)]
     figure = make_subplots(
         rows=2,
@@ -176,7 +220,7 @@ def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, 
         figure.add_trace(trace, row=1, col=1)
     for trace in _points(packets, max_points):
         figure.add_trace(trace, row=2, col=1)
-    figure.update_layout(barmode="stack", bargap=0.25, margin={"b": 80}, legend={"traceorder": "normal"})
+    figure.update_layout(barmode="stack", bargap=0.25, margin={"b": 40})
     figure.update_annotations(font={"size": 12}, x=0, xanchor="left")
     figure.update_xaxes(**AXIS)
     figure.update_yaxes(**AXIS)
@@ -185,6 +229,20 @@ def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, 
     figure.update_xaxes(type="log", title_text="size, bytes", exponentformat="SI", dtick=1, row=2, col=1)
     figure.update_yaxes(type="log", ticksuffix=" GB/s", exponentformat="none", nticks=5, row=2, col=1)
     return figure
+
+
+def _most_time(times: pd.DataFrame) -> str:
+    """Return what collectives do most of their time, or which takes most; empty without any."""
+    whole = int(times["total_ns"].sum()) if len(times) else 0
+    if not whole:
+        return ""
+    if times["known"].all():
+        sums = {name: int(times[name].sum()) for name in _STYLES}
+        for name, said in (("wait_ns", "Ranks wait for each other"), ("transit_ns", "Data moves")):
+            if 2 * sums[name] >= whole:
+                return f"{said} {share(sums[name], whole)} of the time of collectives"
+    kinds = times.groupby("op_type", sort=False)["total_ns"].sum()
+    return f"{printable(str(kinds.idxmax()), _LONGEST_NAME)} takes {share(int(kinds.max()), whole)} of communication"
 
 
 def _fold(times: pd.DataFrame) -> pd.DataFrame:
@@ -249,12 +307,18 @@ def _points(packets: pd.DataFrame, max_points: int) -> list[Any]:
     for number, (link, rows) in enumerate(groups[:_MOST_LINKS]):
         some = rows.iloc[thinned(rows["gb_per_s"].to_numpy(np.float64), max_points)]
         values = zip(some["size_bytes"].tolist(), some["gb_per_s"].tolist(), some["count"].tolist(), strict=True)
+        texts = [""] * len(some)
+        texts[int(some["size_bytes"].to_numpy(np.float64).argmax())] = label(link, _LONGEST_NAME)
         traces.append(
             go.Scatter(
                 name=label(link, _LONGEST_NAME),
                 x=some["size_bytes"].to_numpy(),
                 y=some["gb_per_s"].to_numpy(),
-                mode="markers",
+                mode="markers+text",
+                text=texts,
+                textposition="top center",
+                textfont={"color": SERIES[number]},
+                cliponaxis=False,
                 marker={
                     "color": SERIES[number],
                     "symbol": _SYMBOLS[number],

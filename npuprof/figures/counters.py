@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.to_collect import missing
-from npuprof.figures.chart import AXIS, chart, label, nothing
+from npuprof.figures.chart import AXIS, chart, label, nothing, swatch
 from npuprof.figures.colours import SERIES
 from npuprof.figures.time_axis import TimeAxis, thinned, time_axis
 from npuprof.options import lacks
@@ -35,6 +35,7 @@ _SAMPLES = {
 }
 """What samples counters, by option."""
 
+_CLOCK = "AI Core Freq"
 _HELD_UNIT = "MHz"  # a frequency is recorded when it changes, and holds until the next sample
 _SIDE_VALUES = (" min", " max")  # recorded next to the average, which is drawn
 _MOST_LINES = 8
@@ -90,18 +91,28 @@ def plot_counters(
     titles = [_panel_title(panel) for panel in drawn]
     more = _LEGEND_PIXELS * max(title.count("<br>") for title in titles)
     height = 110 + (_PANEL_PIXELS + more) * max(len(drawn), 2)
-    frame = chart(_TITLE, info, subtitle=_subtitle(samples, panels, counters), height=height + more)
+    frame = chart(
+        _TITLE, info, finding=_finding(drawn), subtitle=_subtitle(samples, panels, counters), height=height + more
+    )
     frame.update_layout(margin_t=frame.layout.margin.t + more)
     figure = _grid(titles, frame, more)
     for row, panel in enumerate(drawn, 1):
         for number, (name, rows) in enumerate(panel.lines):
             figure.add_trace(_line(name, rows, panel.unit, number, axis, max_points), row=row, col=1)
         figure.update_yaxes(ticksuffix=f" {panel.unit}" * bool(panel.unit), rangemode="tozero", row=row, col=1)
-    figure.update_annotations(font={"size": 11}, x=0, xanchor="left", align="left")
+    figure.update_annotations(font={"size": 12}, x=0, xanchor="left", align="left")
     figure.update_xaxes(**AXIS, **axis.look)
     figure.update_yaxes(**AXIS, nticks=4)
-    figure.update_layout(showlegend=False)
     return figure
+
+
+def _finding(panels: Sequence[_Panel]) -> str:
+    """Return the clock of the cores, as far as it was sampled; else an empty text."""
+    rows = [rows["value"] for panel in panels if panel.title == _CLOCK for _, rows in panel.lines]
+    if not rows:
+        return ""
+    low, high = min(float(each.min()) for each in rows), max(float(each.max()) for each in rows)
+    return f"The AI cores run at {high:,.0f} MHz" + (f", and fall to {low:,.0f} MHz" if low < high else " throughout")
 
 
 def _how(tables: Mapping[str, pd.DataFrame], info: Info) -> str:
@@ -172,7 +183,7 @@ def _panel_title(panel: _Panel) -> str:
             mark = "■" if number < len(SERIES) else "▪"
             length = len(named) + len(last) + 3
             written = length if (is_next_line := written + length > _LEGEND_COLUMNS) else written + length
-            parts.append(f'{"<br>" * is_next_line}{named}<span style="color:{_colour(number)}">{mark}</span> {last}')
+            parts.append(f"{'<br>' * is_next_line}{named}{swatch(last, _colour(number), mark)}")
             before = first
     return " ".join(parts)
 

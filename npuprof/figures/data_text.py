@@ -51,7 +51,7 @@ def _trace(figure: go.Figure, trace: Any, number: int) -> Iterator[str]:
     elif trace.type == "bar":
         values, names, axis = ("x", "y", "xaxis") if trace.orientation == "h" else ("y", "x", "yaxis")
         yield from _largest(title, _texts(trace[names]), _numbers(trace[values]), _unit(figure, trace, axis))
-    elif trace.type in ("scatter", "scattergl"):
+    elif trace.type in ("scatter", "scattergl") and trace.mode != "text":
         heights = _numbers(trace.y)
         if len(known := heights[np.isfinite(heights)]):
             yield f"{title}: {counted(len(known), 'point')}, {_range(known)}{_unit(figure, trace, 'yaxis')}"

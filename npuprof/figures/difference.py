@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _TITLE = "Difference"
+_KEY = (("faster", FASTER), ("slower", SLOWER))
 _LONGEST_NAME = 48
 _MOST_FRAMES = 600
 _ROWS = {"autorange": "reversed", "showgrid": False, "type": "category"}
@@ -25,7 +26,13 @@ _TEXT_PIXELS = 72  # for the text to the right of the longest bar
 
 
 def plot_waterfall(
-    bars: pd.DataFrame, ends: tuple[int, int], names: tuple[str, str], info: Info, *, subtitle: str = ""
+    bars: pd.DataFrame,
+    ends: tuple[int, int],
+    names: tuple[str, str],
+    info: Info,
+    *,
+    finding: str = "",
+    subtitle: str = "",
 ) -> go.Figure:
     """Draw the change from a step of `b` to a step of `a` as a waterfall: a bar for each row, and one for the rest.
 
@@ -39,10 +46,12 @@ def plot_waterfall(
         Names of `a` and `b`.
     info
         The run that the title names as the origin.
+    finding
+        The title.
     """
     import plotly.graph_objects as go
 
-    figure = chart(_TITLE, info, subtitle=subtitle, height=150 + 30 * (len(bars) + 3))
+    figure = chart(_TITLE, info, finding=finding, subtitle=subtitle, key=_KEY, height=120 + 30 * (len(bars) + 3))
     unit_ns, unit = unit_of(max(ends))
     remainder = ends[1] - ends[0] - int(bars["delta_ns"].sum())
     deltas = [*map(int, bars["delta_ns"]), remainder]
@@ -152,7 +161,9 @@ def _whiskers(bars: pd.DataFrame, unit_ns: int) -> dict[str, object]:
     }
 
 
-def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info, *, subtitle: str = "") -> go.Figure:
+def plot_flame_difference(
+    rows: pd.DataFrame, names: tuple[str, str], info: Info, *, finding: str = "", subtitle: str = ""
+) -> go.Figure:
     """Draw the parts of a step and their contents, as wide as their time in both runs, red where `a` is slower.
 
     Parameters
@@ -163,6 +174,8 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
         Names of `a` and `b`.
     info
         The run that the title names as the origin.
+    finding
+        The title.
     """
     import plotly.graph_objects as go
 
@@ -172,8 +185,9 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
         return nothing(_TITLE, info, "neither side has device time")
     visible_rows = _add_step_row(rows, kept)
     largest = max(int(visible_rows["delta_ns"].abs().max()), 1)
-    height = 140 + 30 * (int(visible_rows["depth"].max()) + 1)
-    figure = chart("Differential flame graph", info, subtitle=subtitle, height=height)
+    height = 110 + 28 * (int(visible_rows["depth"].max()) + 2)
+    kind = "Differential flame graph"
+    figure = chart(kind, info, finding=finding, subtitle=subtitle, key=_KEY, height=height)
     figure.add_trace(
         go.Icicle(
             ids=visible_rows["id"].tolist(),
@@ -193,8 +207,7 @@ def plot_flame_difference(rows: pd.DataFrame, names: tuple[str, str], info: Info
             pathbar={"visible": False},
         )
     )
-    figure.update_layout(uniformtext={"minsize": 8, "mode": "hide"})
-    return figure
+    return figure.update_layout(uniformtext={"minsize": 9, "mode": "hide"}, margin_b=10)
 
 
 def _flame_hover(visible_rows: pd.DataFrame, names: tuple[str, str]) -> list[str]:

@@ -16,7 +16,7 @@ from npuprof.figures import roofline
 from npuprof.figures.chart import AXIS, chart, label, nothing
 from npuprof.figures.colours import FAMILIES
 from npuprof.tables.info import Info
-from npuprof.words.quantities import counted, duration
+from npuprof.words.quantities import counted, duration, printable
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -75,7 +75,7 @@ def plot_kernel(
     known = limits if limits is not None else measured_limits(kernels, info.chip, tables["counters"])[0]
     work = roofline.placeable(kernel_work(kernels.iloc[[row]], 1))
     points = roofline.placed(work, int(kernels["duration_ns"].sum()), known) if len(work) else []
-    figure = _frame(kernel, info, len({pipe for _, pipe in shares}), with_point=bool(points))
+    figure = _frame(kernel, info, shares, with_point=bool(points))
     for trace in _bars(shares, kernel):
         figure.add_trace(trace, row=1, col=1)
     for trace in points:
@@ -88,18 +88,36 @@ def plot_kernel(
     if points:
         figure.update_xaxes(roofline.X_AXIS, row=2, col=1)
         figure.update_yaxes(roofline.Y_AXIS, row=2, col=1)
-    return figure.update_layout(barmode="group", bargap=0.25, margin={"b": 90}).update_annotations(
-        font={"size": 11}, x=0, xanchor="left"
+    return figure.update_layout(barmode="group", bargap=0.25, margin_b=50).update_annotations(
+        font={"size": 12}, x=0, xanchor="left"
     )
 
 
-def _frame(kernel: pd.Series, info: Info, pipes: int, *, with_point: bool) -> go.Figure:
+def _finding(kernel: pd.Series, shares: Mapping[tuple[str, str], float]) -> str:
+    """Return the busiest pipe; empty if no pipes were counted."""
+    core, pipe = max(shares, key=lambda key: shares[key])
+    if pipe not in _MEANINGS:
+        return ""
+    kind = kernel["op_type"] if isinstance(kernel["op_type"], str) else str(kernel["name"])
+    most = f"{shares[core, pipe]:.0f} %"
+    return f"{printable(kind, 40)} keeps {pipe} ({_MEANINGS[pipe]}) busy {most} of its cycles"
+
+
+def _frame(kernel: pd.Series, info: Info, shares: Mapping[tuple[str, str], float], *, with_point: bool) -> go.Figure:
     """Make a figure for the bars, and for the roofline if the kernel has a point on it."""
     from plotly.subplots import make_subplots
 
-    heights = [_PIPE_PIXELS * max(pipes, 4), *([_ROOFLINE_PIXELS] if with_point else [])]
+    pipes, cores = len({pipe for _, pipe in shares}), {core for core, _ in shares}
+    heights = [_PIPE_PIXELS * max(pipes * len(cores), 4), *([_ROOFLINE_PIXELS] if with_point else [])]
     titles = ["busy share of the core's cycles", "operations per second over operations per byte"][: len(heights)]
-    frame = chart(_TITLE, info, subtitle=_facts(kernel), height=190 + sum(heights) + 60 * with_point)
+    frame = chart(
+        _TITLE,
+        info,
+        finding=_finding(kernel, shares),
+        subtitle=_facts(kernel),
+        key=[_CORES[core] for core in _CORES if core in cores],
+        height=160 + sum(heights) + 60 * with_point,
+    )
     return make_subplots(
         rows=len(heights),
         cols=1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from npuprof.advice.to_collect import missing
 from npuprof.analysis.memory_life import alive_at
 from npuprof.analysis.memory_peak import leaked_blocks
 from npuprof.arrays import Float64, Int64
-from npuprof.figures.chart import AXIS, chart, label, nothing
+from npuprof.figures.chart import AXIS, chart, label, name_ends, nothing
 from npuprof.figures.colours import FOREGROUND, MEMORY, SLOWER
 from npuprof.figures.time_axis import TimeAxis, thinned, time_axis
 from npuprof.tables.info import Info
@@ -41,6 +42,7 @@ _WHOLE = ("APP", "Device")  # totals of the program or device, so large that all
 _MOST_SERIES, _MOST_HIDDEN = 12, 4
 _MOST_NAMED = 8
 _LONGEST_NAME = 40
+_PLOT_PIXELS = 400
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,10 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
     Returns
     -------
     plotly.graph_objects.Figure
-        Above, a line for each device, component and sampled size, in MiB over the timeline's time; a star marks the
-        highest allocation, with the operators of its blocks. A history without times is drawn over the numbers of its
-        entries. If memory leaks, another line is the sum of the blocks
-        that stay allocated (:func:`npuprof.analysis.memory_peak.memory_leaks`). Below, fragmentation: reserved memory
+        Above, a line for each device, component and sampled size, in MiB over the timeline's time, named at its end; a
+        dot marks the highest allocation, with the operators of its blocks. A history without times is drawn over the
+        numbers of its entries. If memory leaks, another line is the sum of the blocks that stay allocated
+        (:func:`npuprof.analysis.memory_peak.memory_leaks`). Below, if there is any, fragmentation: reserved memory
         that is not allocated. Beyond 12 components the largest are drawn. Totals of driver modules, the program and the
         device are hidden until clicked in the legend: allocators would look flat next to them.
     """
@@ -94,25 +96,28 @@ def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: i
     drawn = _series_to_draw(every)
     blocks = leaked_blocks(tables)
     axis = memory_axis(tables)
+    gaps = [trace for series in drawn for trace in _fragmentation(series, axis, max_points)]
+    heights = [0.7, 0.3] if any(np.any(trace.y) for trace in gaps) else [1.0]
     figure = make_subplots(
-        rows=2,
+        rows=len(heights),
         cols=1,
         shared_xaxes=True,
-        row_heights=[0.7, 0.3],
-        vertical_spacing=0.11,
-        subplot_titles=["", "fragmentation: reserved and not allocated"],
-        figure=_frame(info, drawn, len(every)),
+        row_heights=heights,
+        vertical_spacing=0.13 if gaps else 0,
+        subplot_titles=["", "fragmentation: reserved and not allocated"][: len(heights)],
+        figure=_frame(info, drawn, len(every), int(blocks["size_bytes"].sum())),
     )
     for series in drawn:
         for trace in (*_lines(series, axis, max_points), *_peak(series, tables["allocations"], axis)):
             figure.add_trace(trace, row=1, col=1)
-        for trace in _fragmentation(series, axis, max_points):
-            figure.add_trace(trace, row=2, col=1)
+    if len(heights) > 1:
+        figure.add_traces(gaps, rows=[2] * len(gaps), cols=[1] * len(gaps))
     if len(blocks):
         figure.add_trace(_leaked_line(blocks, axis, max_points), row=1, col=1)
     figure.update_xaxes(**AXIS, **axis.look)
     figure.update_yaxes(**AXIS, ticksuffix=" MiB", rangemode="tozero", exponentformat="none")
-    figure.update_annotations(font={"size": 11}, x=0, xanchor="left")
+    figure.update_annotations(font={"size": 12}, x=0, xanchor="left")
+    name_ends(figure, *_ends(drawn, blocks, axis), heights[0] * _PLOT_PIXELS)
     return figure
 
 
@@ -135,12 +140,67 @@ def _series_to_draw(every: list[_Series]) -> list[_Series]:
     return shown + [series for series in every if series.hidden][: min(_MOST_HIDDEN, _MOST_SERIES - len(shown))]
 
 
-def _frame(info: Info, drawn: list[_Series], number: int) -> go.Figure:
+def _frame(info: Info, drawn: list[_Series], number: int, leaked_bytes: int) -> go.Figure:
     folded = "" if len(drawn) == number else f"the {len(drawn)} largest of {number} components"
-    entries = sum(len(_SIZES) + 1 if not series.hidden else 1 for series in drawn)  # legend entries
-    figure = chart(_TITLE, info, subtitle=folded, height=480 + 12 * min(entries, 30))
-    figure.update_layout(margin={"b": 90})
+    legend = 50 if any(series.hidden for series in drawn) else 0
+    figure = chart(
+        _TITLE, info, finding=_finding(drawn, leaked_bytes), subtitle=folded, height=110 + _PLOT_PIXELS + legend
+    )
+    figure.update_layout(
+        margin_b=34 + legend,
+        showlegend=bool(legend),
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "title": {"text": "click to show: ", "side": "left"},
+        },
+    )
     return figure
+
+
+def _finding(drawn: list[_Series], leaked_bytes: int) -> str:
+    """Return the highest allocation, and what leaks; empty if nothing is known to be allocated."""
+    peaks = [
+        (int(series.rows["allocated_bytes"].max()), series.title)
+        for series in drawn
+        if not series.hidden and series.rows["allocated_bytes"].notna().any()
+    ]
+    if not peaks:
+        return ""
+    most, name = max(peaks)
+    where = f" ({html.unescape(name)})" if len(peaks) > 1 else ""
+    leak = f", and {size(leaked_bytes)} leak" if leaked_bytes else ""
+    return f"Allocated memory peaks at {size(most)}{where}{leak}"
+
+
+def _ends(
+    drawn: list[_Series], blocks: pd.DataFrame, axis: TimeAxis
+) -> tuple[list[tuple[str, str, float, float]], float]:
+    """Return name, colour and end of each visible line, and the highest value."""
+    shown = [series for series in drawn if not series.hidden]
+    ends, top = [], 0.0
+    if len(blocks):
+        leaked = int(blocks["size_bytes"].sum()) / _MIB
+        last = blocks["allocated_ns"].to_numpy(np.int64)[-1:]
+        ends.append(("leaked", _UNRELEASED, _place(axis, last), leaked))
+        top = leaked
+    for series in shown:
+        for column, (name, colour, _) in _SIZES.items():
+            sampled = series.rows[series.rows[column].notna()]
+            if len(sampled):
+                times, sizes = _columns(sampled, column)
+                named = f"{series.title} {name}" if len(shown) > 1 else name
+                ends.append((named, colour, _place(axis, times[-1:]), float(sizes[-1] / _MIB)))
+                top = max(top, float(sizes.max() / _MIB))
+    return ends, 1.05 * top
+
+
+def _place(axis: TimeAxis, time_ns: Int64) -> float:
+    """Return a time's place on the axis, its end at most: plotly leaves out what is written beyond it."""
+    return float(axis.places(np.minimum(time_ns, axis.last_ns))[0])
 
 
 def _series(memory: pd.DataFrame) -> list[_Series]:
@@ -175,7 +235,7 @@ def _lines(series: _Series, axis: TimeAxis, max_points: int) -> Iterator[Any]:
 
 
 def _line_style(series: _Series, colour: str, width: float) -> dict[str, Any]:
-    hidden = {"visible": "legendonly"} if series.hidden else {}
+    hidden = {"visible": "legendonly"} if series.hidden else {"showlegend": False}
     return {"line": {"shape": "hv", "color": colour, "width": width, "dash": series.dash}, **hidden}
 
 
@@ -215,7 +275,7 @@ def _peak(series: _Series, allocations: pd.DataFrame, axis: TimeAxis) -> Iterato
         x=axis.places(times[top : top + 1]),
         y=sizes[top : top + 1] / _MIB,
         mode="markers",
-        marker={"symbol": "star", "size": 11, "color": _SIZES["allocated_bytes"][1]},
+        marker={"size": 10, "color": _SIZES["allocated_bytes"][1]},
         hovertext=["<br>".join(lines)],
         hovertemplate="%{hovertext}<extra></extra>",
         showlegend=False,
@@ -264,4 +324,4 @@ def _leaked_line(blocks: pd.DataFrame, axis: TimeAxis, max_points: int) -> Any:
     return line
 
 
-_LEAKED: Mapping[str, Any] = {"line": {"shape": "hv", "color": _UNRELEASED, "width": 2}}
+_LEAKED: Mapping[str, Any] = {"line": {"shape": "hv", "color": _UNRELEASED, "width": 2}, "showlegend": False}

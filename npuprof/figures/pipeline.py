@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from npuprof.figures.chart import chart, nothing
-from npuprof.figures.colours import ACTIVITIES, PARTS, ink
+from npuprof.figures.colours import ACTIVITIES, FAINT, PARTS, ink
 from npuprof.figures.time_axis import unit_of
 from npuprof.tables.info import Info
 from npuprof.words.quantities import duration, share
@@ -45,25 +46,45 @@ def plot_stages(work: pd.DataFrame, info: Info, *, subtitle: str = "") -> go.Fig
     stages = work[["stage", "rank"]].drop_duplicates().sort_values("stage")
     unnumbered = "no schedule fits the sends and receives: microbatches are not numbered"
     lines = " · ".join(filter(None, (subtitle, "" if work["microbatch"].notna().any() else unnumbered)))
-    figure = chart(_TITLE, info, subtitle=lines, height=170 + max(100, min(520, 34 * len(stages))))
+    idle = work[(work["kind"] == "waiting").to_numpy(bool)].groupby("stage")["duration_ns"].sum()
+    whole = work.groupby("stage")["duration_ns"].sum()
+    waits = {stage: share(int(idle.get(stage, 0)), int(whole[stage])) for stage in stages["stage"]}
+    figure = chart(
+        _TITLE,
+        info,
+        finding=_finding(idle / whole, waits),
+        subtitle=lines,
+        key=[_KINDS[kind] for kind in _KINDS if (shown["kind"] == kind).any()],
+        height=120 + max(90, min(520, 44 * len(stages))),
+    )
     for kind in _KINDS:
         bars = shown[(shown["kind"] == kind).to_numpy(bool)]
         if len(bars):
             figure.add_trace(_bars(kind, bars, begin, unit_ns))
-    idle = work[(work["kind"] == "waiting").to_numpy(bool)].groupby("stage")["duration_ns"].sum()
-    whole = work.groupby("stage")["duration_ns"].sum()
     figure.update_yaxes(
         range=[len(stages) - 0.5, -0.5],
         tickvals=stages["stage"].tolist(),
         ticktext=[
-            f"stage {stage} · rank {rank}<br>waits {share(int(idle.get(stage, 0)), int(whole[stage]))}"
+            f"stage {stage} · rank {rank}<br>waits {waits[stage]}"
             for stage, rank in zip(stages["stage"], stages["rank"], strict=True)
         ],
         showgrid=False,
     )
     figure.update_xaxes(ticksuffix=f" {unit}", exponentformat="none", rangemode="tozero")
-    figure.update_layout(barmode="overlay", margin={"b": 84}, uniformtext={"minsize": 8, "mode": "hide"})
-    return figure
+    return figure.update_layout(barmode="overlay", margin_b=36, uniformtext={"minsize": 9, "mode": "hide"})
+
+
+def _finding(parts: pd.Series[float], waits: Mapping[int, str]) -> str:
+    """Return how much of their time the stages wait; empty if none does."""
+    parts = parts.fillna(0)
+    if not len(parts) or not parts.max():
+        return ""
+    if len(parts) == 2:
+        (first, share_of_first), (second, share_of_second) = waits.items()
+        return f"Stage {first} waits {share_of_first} of its time, stage {second} {share_of_second}"
+    longest = int(parts.to_numpy().argmax())
+    stage, waited = list(waits.items())[longest]
+    return f"Stage {stage} waits longest: {waited} of its time"
 
 
 def _bars(kind: str, bars: pd.DataFrame, begin: int, unit_ns: int) -> Any:
@@ -85,7 +106,7 @@ def _bars(kind: str, bars: pd.DataFrame, begin: int, unit_ns: int) -> Any:
         x=(bars["duration_ns"].to_numpy(np.int64) / unit_ns).astype(np.float32),
         y=bars["stage"].to_numpy(np.int16),
         width=0.8,
-        marker={"color": colour, "line": {"width": 0.5, "color": "rgba(255,255,255,.5)"}},
+        marker={"color": colour, "line": {"width": 0.5, "color": FAINT}},
         text=numbers,
         textposition="inside",
         insidetextanchor="middle",

@@ -38,7 +38,13 @@ _SCALE = [[0, FASTER], [0.5, "rgba(128,128,128,.14)"], [1, SLOWER]]
 
 
 def plot_rank_steps(
-    steps: pd.DataFrame, caused: pd.Series[int], info: Info, *, absent: Sequence[int] = (), subtitle: str = ""
+    steps: pd.DataFrame,
+    caused: pd.Series[int],
+    info: Info,
+    *,
+    finding: str = "",
+    absent: Sequence[int] = (),
+    subtitle: str = "",
 ) -> go.Figure:
     """Draw a heat map of ranks and steps for each part of steps, and the waiting that each rank causes.
 
@@ -50,6 +56,8 @@ def plot_rank_steps(
         The result of :func:`npuprof.analysis.rank_steps.ranks_by_step`.
     caused
         Time per step that other ranks wait for each rank, in nanoseconds by rank; may be empty.
+    finding
+        The title.
     absent
         Ranks without a run; their rows are empty.
     """
@@ -65,9 +73,10 @@ def plot_rank_steps(
     unit_ns, unit = unit_of(round(span))
     down, across = _folds(len(ranks), len(numbers), _MOST_CELLS // len(panels))
     folded = f"each cell shows the furthest from the median of {count(down * across)}" if down * across > 1 else ""
-    words = "red takes longer than the median of the part, blue shorter"
-    lines = " · ".join(filter(None, (words, folded, subtitle)))
-    frame = chart(_TITLE, info, subtitle=lines, height=150 + max(120, min(560, 13 * len(ranks))))
+    lines = " · ".join(filter(None, (folded, subtitle)))
+    key = [("longer than the median of the part", SLOWER), ("shorter", FASTER)]
+    height = 170 + max(140, min(560, 13 * len(ranks)))
+    frame = chart(_TITLE, info, finding=finding, subtitle=lines, key=key, height=height)
     widths = [max(1.0, min(3.0, len(numbers) / 6))] * len(panels) + ([1.3] if len(caused) else [])
     titles = [_title(steps, name) for name in panels]
     titles += [f"waits it causes<br>{_unit(caused)[1]}"] if len(caused) else []
@@ -85,7 +94,8 @@ def plot_rank_steps(
     if len(caused):
         figure.add_trace(_bars(caused, names, down, ranks), row=1, col=len(widths))
     _dress(figure, names, columns, len(widths))
-    figure.update_layout(coloraxis=_coloraxis(span / unit_ns, unit), bargap=0.3, margin={"t": 112, "b": 78})
+    figure.update_layout(coloraxis=_coloraxis(span / unit_ns, unit), bargap=0.3)
+    figure.update_layout(margin={"t": figure.layout.margin.t + 36, "b": 78})
     return figure
 
 
@@ -174,7 +184,7 @@ def _dress(figure: go.Figure, ranks: list[str], steps: list[str], columns: int) 
     figure.update_yaxes(title_text="rank", row=1, col=1)
     if figure.data[-1].type == "bar":
         figure.update_xaxes(type="linear", tickvals=None, nticks=3, rangemode="tozero", row=1, col=columns)
-    figure.update_annotations(font={"size": 11})
+    figure.update_annotations(font={"size": 12})
 
 
 def _coloraxis(span: float, unit: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from npuprof.figures.chart import chart, label, moment, nothing, spread
 from npuprof.figures.colours import FOREGROUND, MATCH, PARTS, UNKNOWN
 from npuprof.figures.time_axis import unit_of
 from npuprof.tables.info import Info
-from npuprof.words.quantities import count, counted, duration
+from npuprof.words.quantities import count, counted, duration, share
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -78,16 +78,33 @@ def plot_rank_timeline(
         inside = inside[counted_ops[inside["op"].to_numpy(np.int64)]]
     joined_tables = _longest_waits(inside, position)
     lines = " · ".join(filter(None, (f"starts {moment(begin)}", subtitle, _JOINED if joined_tables else _NONE)))
-    figure = chart(_TITLE, info, subtitle=lines, height=170 + max(110, min(620, 22 * len(ranks))))
+    used = set(np.unique(states).tolist())
+    figure = chart(
+        _TITLE,
+        info,
+        finding=_finding(inside),
+        subtitle=lines,
+        key=[state for at, state in enumerate(_STATES, 1) if at in used],
+        height=120 + max(110, min(620, 30 * len(ranks))),
+    )
     figure.add_trace(_heat(states, edges, unit_ns))
-    figure.add_traces(_legend(states))
     figure.add_traces(_lines(joined_tables, begin, unit_ns))
     figure.update_xaxes(
         range=[0, (end - begin) / unit_ns], ticksuffix=f" {unit}", exponentformat="none", showgrid=False
     )
     figure.update_yaxes(**_axis_of(ranks), showgrid=False)
-    figure.update_layout(margin={"b": 70}, dragmode="zoom")
-    return figure
+    return figure.update_layout(margin_b=36, dragmode="zoom")
+
+
+def _finding(rows: pd.DataFrame) -> str:
+    """Return the rank that the others wait for longest; empty if none waits."""
+    caused = rows.groupby("last_rank")["wait_ns"].sum()
+    if not len(caused) or not caused.max():
+        return ""
+    late, whole = caused.idxmax(), int(caused.sum())
+    longest = int(caused.max())
+    part = f", {share(longest, whole)} of all waiting" if longest < whole else ""
+    return f"Ranks wait {duration(longest)} for rank {late}{part}"
 
 
 def _axis_of(ranks: Sequence[int]) -> dict[str, object]:
@@ -113,19 +130,6 @@ def _heat(states: npt.NDArray[np.uint8], edges: npt.NDArray[np.int64], unit_ns: 
         ygap=1 if len(states) <= 128 else 0,
         hoverinfo="skip",
     )
-
-
-def _legend(states: npt.NDArray[np.uint8]) -> list[Any]:
-    """Return a legend entry for each state that occurs."""
-    import plotly.graph_objects as go
-
-    used = set(np.unique(states).tolist())
-    marker = {"symbol": "square", "size": 10}
-    return [
-        go.Scatter(x=[None], y=[None], mode="markers", name=name, marker={**marker, "color": colour})
-        for at, (name, colour) in enumerate(_STATES, 1)
-        if at in used
-    ]
 
 
 def _scale() -> list[list[object]]:

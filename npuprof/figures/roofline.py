@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -11,11 +11,12 @@ import pandas as pd
 from npuprof.advice.to_collect import missing
 from npuprof.analysis.chip_limits import ChipLimits, measured_limits
 from npuprof.analysis.kernel_work import COUNTED, work_of_run
+from npuprof.arrays import Float64
 from npuprof.errors import OptionsError
 from npuprof.figures.chart import chart, label, nothing
 from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, device_family, shade
 from npuprof.tables.info import Info
-from npuprof.words.quantities import counted, duration, share, size
+from npuprof.words.quantities import counted, duration, printable, share, size
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -25,8 +26,12 @@ _WHY = "the operations and bytes of this run's kernels are unknown"
 _ON_CUBE = ("AI_CORE", "MIX_AIC", "AICORE", "AIC")
 _LONGEST_NAME = 40
 _LONGEST_SHAPES = 80
+_MOST_NAMED = 8
 _LEAST, _MOST = 8.0, 26.0  # marker diameters in pixels
 _GIGA = 1e9
+
+_Text: TypeAlias = tuple[str, float, float, str, str]
+"""A name on the figure, where it stands, its colour, and on which side of that place it is."""
 
 _SCALE: Mapping[str, Any] = {"type": "log", "exponentformat": "power", "dtick": 1}
 X_AXIS: Mapping[str, Any] = {**_SCALE, "title_text": "operations per byte"}
@@ -69,13 +74,53 @@ def plot_roofline(
         return nothing(_TITLE, info, _WHY, missing(tables, info, ["--aic-metrics ArithmeticUtilization"], "shapes"))
     known = limits if limits is not None else measured_limits(tables["kernels"], info.chip, tables["counters"])[0]
     whole = int(tables["kernels"]["duration_ns"].sum())
-    figure = chart(_TITLE, info, subtitle=_subtitle(points, whole, known, info), height=560)
-    for trace in placed(points, whole, known):
+    figure = chart(
+        _TITLE,
+        info,
+        finding=_finding(points, whole, known),
+        subtitle=_subtitle(points, whole, known, info),
+        key=[(FAMILIES[family].label, FAMILIES[family].colour) for family in FAMILIES if family in _families(points)],
+        height=540,
+    )
+    for trace in placed(points, whole, known, named=_MOST_NAMED):
         figure.add_trace(trace)
     figure.update_xaxes(**X_AXIS)
     figure.update_yaxes(**Y_AXIS)
-    figure.update_layout(margin={"b": 90})
-    return figure
+    return figure.update_layout(margin_b=50)
+
+
+def _finding(points: pd.DataFrame, whole: int, limits: ChipLimits | None) -> str:
+    """Return how close the kind of kernels with the most time comes to its roof; empty if that is not known."""
+    first = points.iloc[0]
+    if limits is None or not isinstance(first["op_type"], str):
+        return ""
+    each, fast = _position(points.iloc[:1])
+    roof, bound = _roof(limits, first["core"], float(each[0]))
+    if fast[0] > roof:  # an estimate, or a limit, is wrong
+        return ""
+    name = f"{printable(first['op_type'], _LONGEST_NAME)}, {share(int(first['total_ns']), whole)} of kernel time,"
+    return f"{name} reaches {100 * float(fast[0]) / roof:.0f} % of its {bound} roof"
+
+
+def _position(points: pd.DataFrame) -> tuple[Float64, Float64]:
+    """Return operations per byte, and per second, of each point."""
+    flops = points["flops"].to_numpy(np.float64)
+    return flops / points["bytes"].to_numpy(np.float64), flops / points["mean_ns"].to_numpy(np.float64) * _GIGA
+
+
+def _roof(limits: ChipLimits, core: object, intensity: float) -> tuple[float, str]:
+    """Return the highest speed at so many operations per byte, and what limits it."""
+    peak = limits.cube_flops_per_s if isinstance(core, str) and core in _ON_CUBE else limits.vector_flops_per_s
+    roof = min(peak, intensity * limits.memory_bytes_per_s)
+    return roof, "memory" if roof < peak else "compute"
+
+
+def _op_types(points: pd.DataFrame) -> list[str]:
+    return [op_type if isinstance(op_type, str) else "" for op_type in points["op_type"].to_numpy(object)]
+
+
+def _families(points: pd.DataFrame) -> list[str]:
+    return [device_family(op_type, "", op_type) for op_type in _op_types(points)]
 
 
 def placeable(work: pd.DataFrame) -> pd.DataFrame:
@@ -86,12 +131,45 @@ def placeable(work: pd.DataFrame) -> pd.DataFrame:
     return selected_rows
 
 
-def placed(points: pd.DataFrame, whole: int, limits: ChipLimits | None) -> list[Any]:
-    """Return the traces of the kernels, at least one, and of the chip's limits; `whole` is the time of all kernels."""
-    intensity = points["flops"].to_numpy(np.float64) / points["bytes"].to_numpy(np.float64)
-    speed = points["flops"].to_numpy(np.float64) / points["mean_ns"].to_numpy(np.float64) * _GIGA
+def placed(points: pd.DataFrame, whole: int, limits: ChipLimits | None, named: int = 0) -> list[Any]:
+    """Return the traces of the kernels, at least one, and of the chip's limits; `whole` is the time of all kernels.
+
+    Limits have names, and the points of the `named` kernels with the most time, where these do not cover each other.
+    """
+    intensity, speed = _position(points)
     roofs = _roofs(limits, float(intensity.min()), float(intensity.max())) if limits is not None else []
-    return [*roofs, *_traces(points, intensity, speed, whole, limits)]
+    texts = [(roof.name.removeprefix("limit of the "), roof.x[2], roof.y[2], FOREGROUND, "top left") for roof in roofs]
+    texts += _names(points, intensity, speed, named)
+    return [*roofs, *_traces(points, intensity, speed, whole, limits), *([_written(texts)] if texts else [])]
+
+
+def _names(points: pd.DataFrame, intensity: Float64, speed: Float64, most: int) -> list[_Text]:
+    """Return the names of the first points, each once, and only where it does not cover another."""
+    x, y = (_ratios(np.log10(values)) for values in (intensity, speed))
+    texts: dict[str, tuple[int, _Text]] = {}
+    families = _families(points)
+    for at, op_type in enumerate(_op_types(points)):
+        name = label(op_type, 24)
+        is_free = all(abs(x[at] - x[one]) > 0.16 or abs(y[at] - y[one]) > 0.05 for one, _ in texts.values())
+        if op_type and is_free and name not in texts and len(texts) < most:
+            colour = FAMILIES[families[at]].colour
+            texts[name] = at, (name, float(intensity[at]), float(speed[at]), colour, "top center")
+    return [text for _, text in texts.values()]
+
+
+def _written(texts: Sequence[_Text]) -> Any:
+    import plotly.graph_objects as go
+
+    names, x, y, colours, places = map(list, zip(*texts, strict=True))
+    return go.Scatter(
+        mode="text", text=names, x=x, y=y, textfont={"color": colours}, textposition=places, hoverinfo="skip"
+    )
+
+
+def _ratios(values: Float64) -> Float64:
+    """Return values as parts of their range."""
+    ratios: Float64 = (values - values.min()) / max(float(np.ptp(values)), 1e-9)
+    return ratios
 
 
 def _roofs(limits: ChipLimits, least: float, most: float) -> list[Any]:
@@ -123,15 +201,14 @@ def _roofs(limits: ChipLimits, least: float, most: float) -> list[Any]:
 
 def _traces(
     points: pd.DataFrame,
-    intensity: np.ndarray[Any, Any],
-    speed: np.ndarray[Any, Any],
+    intensity: Float64,
+    speed: Float64,
     whole: int,
     limits: ChipLimits | None,
 ) -> list[Any]:
     import plotly.graph_objects as go
 
-    op_types = [op_type if isinstance(op_type, str) else "" for op_type in points["op_type"].to_numpy(object)]
-    families = np.array([device_family(op_type, "", op_type) for op_type in op_types])
+    op_types, families = _op_types(points), np.array(_families(points))
     is_counted = ((points["flops_from"] == COUNTED) & (points["bytes_from"] == COUNTED)).to_numpy(bool)
     total = points["total_ns"].to_numpy(np.float64)
     width = _LEAST + (_MOST - _LEAST) * np.sqrt(total / max(total.max(), 1.0))
@@ -164,11 +241,7 @@ def _traces(
 
 
 def _hover(
-    points: pd.DataFrame,
-    intensity: np.ndarray[Any, Any],
-    speed: np.ndarray[Any, Any],
-    whole: int,
-    limits: ChipLimits | None,
+    points: pd.DataFrame, intensity: Float64, speed: Float64, whole: int, limits: ChipLimits | None
 ) -> list[str]:
     columns = ["op_type", "core", "input_shapes", "launches", "total_ns", "mean_ns", "flops", "flops_from", "bytes"]
     rows: Any = zip(*(points[name].tolist() for name in [*columns, "bytes_from"]), intensity, speed, strict=True)
@@ -183,9 +256,7 @@ def _hover(
             f"{fast / 1e12:,.3g} T operations/s at {each:,.3g} operations per byte",
         ]
         if limits is not None:
-            peak = limits.cube_flops_per_s if isinstance(core, str) and core in _ON_CUBE else limits.vector_flops_per_s
-            roof = min(peak, each * limits.memory_bytes_per_s)
-            bound = "memory" if roof < peak else "compute"
+            roof, bound = _roof(limits, core, each)
             lines.append(f"{100 * fast / roof:,.1f} % of the {bound} roof at half precision")
         texts.append("<br>".join(lines))
     return texts

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from npuprof.analysis.accounting import IDLE
+from npuprof.analysis.basis import basis_of
 from npuprof.analysis.host_accounting import HOST
-from npuprof.figures.chart import chart, nothing
-from npuprof.figures.colours import FAINT, PARTS, PATTERNS
+from npuprof.figures.chart import chart, nothing, spread
+from npuprof.figures.colours import FAINT, PARTS, ink
 from npuprof.figures.time_axis import thinned, unit_of
 from npuprof.tables.info import Info
 from npuprof.words.quantities import count, duration, share
@@ -32,6 +34,8 @@ NAMES = {
 }
 """Names of the bars by part; the three idle parts share one bar."""
 _WHY = "this run has no steps with device time"
+_MOST_FLAT = 8  # bars that lie, with their times inside
+_MOST_TICKS = 24
 
 
 def how_to_mark(info: Info) -> tuple[str, str]:
@@ -42,13 +46,15 @@ def how_to_mark(info: Info) -> tuple[str, str]:
     return f"{how}, or load results with step_trace_time.csv", how
 
 
-def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> go.Figure:
+def plot_step_parts(parts: pd.DataFrame, info: Info, *, finding: str = "", max_bars: int = 240) -> go.Figure:
     """Draw the breakdown of steps, one stacked bar per step and device or rank.
 
     Parameters
     ----------
     parts
         Steps of one run or of several ranks, from :meth:`npuprof.analysis.accounting.Accounting.by_part`.
+    finding
+        The title.
     max_bars
         Maximum number of bars, at least 4; beyond that, the first and last step and the longest and shortest of each
         interval are drawn.
@@ -56,47 +62,74 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, max_bars: int = 240) -> 
     Returns
     -------
     plotly.graph_objects.Figure
-        The parts of each bar add up to the step. The title says whether they come from the vendor's step trace.
+        The parts of each bar add up to the step. Below the title are their shares of the steps that count for figures
+        per step, and whether they come from the vendor's step trace.
     """
     import plotly.graph_objects as go
 
     parts = parts[parts["basis"] != "run"] if len(parts) else parts
     if not len(parts):
         return nothing(_TITLE, info, _WHY, *how_to_mark(info))
+    parts = parts.assign(idle=parts[list(IDLE)].sum(axis=1))
     visible_rows = _rows_to_draw(parts, max_bars)
-    visible_rows = visible_rows.assign(idle=visible_rows[list(IDLE)].sum(axis=1))
-    figure = chart(_TITLE, info, subtitle=_subtitle(parts, visible_rows))
+    is_flat = len(visible_rows) <= _MOST_FLAT
+    drawn = [part for part in NAMES if visible_rows[part].any()]
+    figure = chart(
+        _TITLE,
+        info,
+        finding=finding,
+        subtitle=_subtitle(parts, visible_rows),
+        key=_key(parts, drawn),
+        height=116 + 36 * len(visible_rows) if is_flat else 400,
+    )
     unit_ns, unit = unit_of(int(visible_rows["duration_ns"].max()))
     places = _places(visible_rows)
-    for part, name in NAMES.items():
+    where = [places["step"], places["place"]] if places["several"] else places["step"]
+    for part in drawn:
         values = visible_rows[part].to_numpy(np.int64)
-        if not values.any() and (part not in ("computing", "idle") or visible_rows[HOST].any()):
-            continue
         rows = zip(places["hover"], values.tolist(), visible_rows["duration_ns"].tolist(), strict=True)
         figure.add_trace(
             go.Bar(
-                name=name,
-                x=[places["step"], places["place"]] if places["several"] else places["step"],
-                y=values / unit_ns,
-                marker=_look(part),
+                name=NAMES[part],
+                orientation="h" if is_flat else "v",
+                x=values / unit_ns if is_flat else where,
+                y=where if is_flat else values / unit_ns,
+                marker={"color": PARTS[part], "line": {"width": 0}},
+                text=[duration(value) if value else "" for value in values.tolist()] if is_flat else None,
+                textposition="inside" if is_flat else "none",
+                insidetextanchor="middle",
+                insidetextfont={"color": ink(PARTS[part])},
+                textangle=0,
                 hovertext=[
-                    f"<b>{where}</b><br>{name}: {duration(part)} ({share(part, whole)} of the step)"
-                    for where, part, whole in rows
+                    f"<b>{at}</b><br>{NAMES[part]}: {duration(value)} ({share(value, whole)} of the step)"
+                    for at, value, whole in rows
                 ],
                 hovertemplate="%{hovertext}<extra></extra>",
             )
         )
-    gap = max(0.15, 1 - len(visible_rows) / 8)  # keeps a few bars narrower than the figure
-    figure.update_layout(barmode="stack", bargap=gap, margin={"b": 80}, legend={"traceorder": "normal"})
-    figure.update_yaxes(ticksuffix=f" {unit}", rangemode="tozero", exponentformat="none")
-    kind = "multicategory" if places["several"] else "category"
-    figure.update_xaxes(type=kind, showgrid=False, dividercolor=FAINT)
+    times = {"ticksuffix": f" {unit}", "rangemode": "tozero", "exponentformat": "none"}
+    names: dict[str, Any] = {
+        "type": "multicategory" if places["several"] else "category",
+        "showgrid": False,
+        "dividercolor": FAINT,
+    }
+    if is_flat:
+        names |= {"autorange": "reversed"}
+    elif not places["several"] and not visible_rows["step"].isna().any():
+        kept = spread(list(range(len(where))), _MOST_TICKS)
+        names |= {"tickvals": [where[at] for at in kept], "ticktext": [where[at].removeprefix("step ") for at in kept]}
+        names |= {"title_text": "step"}
+    figure.update_layout(barmode="stack", bargap=0.2, margin_b=36, uniformtext={"minsize": 9, "mode": "hide"})
+    figure.update_xaxes(times if is_flat else names)
+    figure.update_yaxes(names if is_flat else times)
     return figure
 
 
-def _look(part: str) -> dict[str, Any]:
-    pattern = {"shape": PATTERNS.get(part, ""), "size": 6, "solidity": 0.2}
-    return {"color": PARTS[part], "line": {"width": 0}, "pattern": pattern}
+def _key(parts: pd.DataFrame, drawn: Sequence[str]) -> list[tuple[str, str]]:
+    """Return name, share and colour of each part; the shares are those of the report."""
+    counted = parts.iloc[basis_of(parts).rows]
+    whole = int(counted["duration_ns"].sum())
+    return [(f"{NAMES[part]} {share(int(counted[part].sum()), whole)}", PARTS[part]) for part in drawn]
 
 
 def _rows_to_draw(parts: pd.DataFrame, max_bars: int) -> pd.DataFrame:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+import numpy as np
 import pandas as pd
 
 from npuprof.analysis.correlation import LAYERS
 from npuprof.errors import OptionsError
-from npuprof.figures.chart import label
+from npuprof.figures.chart import chart, label
 from npuprof.figures.chart import nothing as figure_without
-from npuprof.figures.colours import FAINT, FOREGROUND, MATCH, MODEBAR
+from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MATCH, family_label
 from npuprof.flame.fold import Root, fold
 from npuprof.flame.scope import Scope, scoped
 from npuprof.flame.search import FrameMatches, matches_in, path_called, paths_with
@@ -20,6 +21,7 @@ from npuprof.flame.tree import merged_calls
 from npuprof.flame.view import TITLES, DrawnFlames, scope_text
 from npuprof.sources.files.memory_limit import left_out
 from npuprof.tables.info import Info
+from npuprof.words.quantities import printable, share
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -30,7 +32,9 @@ Orientation: TypeAlias = Literal["icicle", "flame"]
 _BYTES_PER_CALL = 150  # 68 were measured at the peak
 _LEVELS = 24  # levels drawn at once; a click on a frame draws the levels below it
 _LEVEL_PIXELS = 22
-_TITLE_PIXELS, _LINE_PIXELS = 50, 18
+_TITLE = "Flame graph"
+_MOST_NAMED = 2_000  # paths with the most time of their own, among which equal names are summed up
+_LEAST_SHARE = 0.1  # of the time that a title names
 
 
 def flamegraph(
@@ -62,8 +66,8 @@ def flamegraph(
     orientation
         ``icicle``, callers above their callees, or ``flame``, callers below them.
     search, regex
-        Part of a name, ignoring case, or a regular expression. Matching frames are outlined; the title has their share
-        of the total, in which nested matches count once.
+        Part of a name, ignoring case, or a regular expression. Matching frames are outlined; the subtitle has their
+        share of the total, in which nested matches count once.
     max_nodes, longest_name
         Maximum number of frames, at least 3, and of characters of a name. The smallest callees of a frame are folded
         into one frame ``(n more)``; longer names are shortened in the middle.
@@ -75,7 +79,7 @@ def flamegraph(
     """
     _check_arguments(weight, orientation, max_nodes)
     if problem := left_out("frames are", _BYTES_PER_CALL * sum(len(tables[name]) for name in (*LAYERS, "kernels"))):
-        return figure_without("Flame graph", info, problem)
+        return figure_without(_TITLE, info, problem)
     calls, scope = merged_calls(tables), Scope(step, thread)
     sums = scoped(calls, tables, scope)
     top, matches = Root(path_called(calls, sums[weight], root)), paths_with(calls, search, regex=regex)
@@ -101,18 +105,46 @@ def _figure(
     hits: FrameMatches | None,
     longest_name: int,
 ) -> go.Figure:
+    any_width = bool(picture.frames.total[0])
+    levels = min(int(picture.frames.depth.max()) + 1, _LEVELS)
+    of_search = "" if hits is None else f"{label(search, longest_name)}: {picture.match_text(hits)}"
+    parts = [TITLES[picture.weight], scope_text(picture.scope)]
+    parts += [label(picture.name(0), longest_name) if picture.root.path >= 0 else "", of_search]
+    about = " · ".join(filter(None, parts))
+    if not any_width:
+        return figure_without(_TITLE, info, nothing(picture))
+    used = {picture.family(row) for row in range(len(picture.frames))}
+    figure = chart(
+        _TITLE,
+        info,
+        finding="" if hits is not None else _finding(picture),
+        subtitle=about,
+        key=[(family_label(key, picture.calls.runtime), FAMILIES[key].colour) for key in FAMILIES if key in used],
+        height=90 + _LEVEL_PIXELS * max(levels, 3),
+    )
+    figure.add_trace(_trace(picture, orientation, hits, longest_name))
+    return figure.update_layout(
+        margin_b=10, uniformtext={"minsize": 9, "mode": "hide"}, xaxis_visible=False, yaxis_visible=False
+    )
+
+
+def _finding(picture: DrawnFlames) -> str:
+    """Return the name with the most time of its own in the scope; empty if it has little."""
+    calls, own = picture.calls, picture.sums[picture.weight].exclusive
+    if picture.root.path >= 0 or not len(own) or picture.weight == "count":
+        return ""
+    names = pd.Series([calls.name(path) for path in np.argsort(-own, kind="stable")[:_MOST_NAMED].tolist()])
+    times = pd.Series(np.sort(own)[::-1][:_MOST_NAMED]).groupby(names, sort=False).sum()
+    name, time_ns = str(times.idxmax()), int(times.max())
+    if time_ns < _LEAST_SHARE * picture.whole:
+        return ""
+    part = share(time_ns, picture.whole)
+    return f"{printable(name, 48)} takes {part} of {TITLES[picture.weight]}"
+
+
+def _trace(picture: DrawnFlames, orientation: Orientation, hits: FrameMatches | None, longest_name: int) -> Any:
     import plotly.graph_objects as go
 
-    figure = go.Figure(layout={"template": go.layout.Template()})
-    if picture.frames.total[0]:
-        figure.add_trace(_trace(go, picture, orientation, hits, longest_name))
-    figure.update_layout(**_layout(info, picture, search, hits, longest_name))
-    return figure
-
-
-def _trace(
-    go: Any, picture: DrawnFlames, orientation: Orientation, hits: FrameMatches | None, longest_name: int
-) -> Any:
     frames = picture.frames
     rows = range(len(frames))
     ids = ["all", *(str(row - 1) for row in rows[1:])]
@@ -139,36 +171,6 @@ def _trace(
         textfont={"size": 11, "color": [ink for _, ink in looks]},
         pathbar={"visible": False},
     )
-
-
-def _layout(
-    info: Info, picture: DrawnFlames, search: str, hits: FrameMatches | None, longest_name: int
-) -> dict[str, Any]:
-    parts = ["Flame graph", TITLES[picture.weight], scope_text(picture.scope)]
-    if picture.root.path >= 0:
-        parts.append(label(picture.name(0), longest_name))
-    if info.simulated:
-        parts.append("<b>simulated NPU</b>")
-    title = " · ".join(part for part in parts if part)
-    if hits is not None:
-        title += f"<br><sub>{label(search, longest_name)}: {picture.match_text(hits)}</sub>"
-    top = _TITLE_PIXELS + (_LINE_PIXELS if hits is not None else 0)
-    any_width = bool(picture.frames.total[0])
-    levels = min(int(picture.frames.depth.max()) + 1, _LEVELS) if any_width else 4
-    empty = {"text": nothing(picture), "showarrow": False, "x": 0.5, "y": 0.5, "xref": "paper", "yref": "paper"}
-    return {
-        "title": {"text": title, "font": {"size": 15}, "x": 0, "xref": "paper"},
-        "height": top + 20 + _LEVEL_PIXELS * max(levels, 5),
-        "margin": {"l": 10, "r": 10, "t": top, "b": 10},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": FOREGROUND, "size": 11},
-        "uniformtext": {"minsize": 8, "mode": "hide"},
-        "modebar": dict(MODEBAR),
-        "xaxis": {"visible": False},
-        "yaxis": {"visible": False},
-        "annotations": [] if any_width else [empty],
-    }
 
 
 def nothing(picture: DrawnFlames) -> str:

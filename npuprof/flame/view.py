@@ -67,8 +67,13 @@ class DrawnFlames:
 
     def look(self, frame: int) -> tuple[str, str]:
         """Return the colour and the text colour of a frame."""
+        family = self.family(frame)
+        return (shade(family, self.name(frame)), FAMILIES[family].ink) if family else (FAINT, FOREGROUND)
+
+    def family(self, frame: int) -> str:
+        """Return the family of a frame's colour; empty for folded frames and the whole tree."""
         layer = self.layer(frame)
-        return _style(layer, self.name(frame)) if layer else (FAINT, FOREGROUND)
+        return _LAYER_FAMILIES.get(layer) or _family(self.name(frame)) if layer else ""
 
     def facts(self, frame: int) -> list[str]:
         """Return the amounts of a frame as lines; they contain no text from the recording."""
@@ -117,9 +122,8 @@ class DrawnFlames:
 
 
 @lru_cache(maxsize=16_384)
-def _style(layer: str, name: str) -> tuple[str, str]:
-    family = _LAYER_FAMILIES.get(layer) or device_family("", "", name)
-    return shade(family, name), FAMILIES[family].ink
+def _family(name: str) -> str:
+    return device_family("", "", name)
 
 
 def amount_text(amount: int, weight: Weight) -> str:

@@ -117,16 +117,22 @@ class Comparison(Difference):
 
         rows = self.largest(bars)
         drawn = rows.assign(title=[self.title(row) for _, row in rows.iterrows()])
-        return plot_waterfall(drawn, (self.b_ns, self.a_ns), self.names, self._origin, subtitle=self.basis)
+        ends, names = (self.b_ns, self.a_ns), self.names
+        return plot_waterfall(drawn, ends, names, self._origin, finding=self._finding, subtitle=self.basis)
 
     @with_fallback("flame graph")
     def plot_flamegraph(self) -> go.Figure:
         """Draw what a step consists of, as wide as its time in both runs: red where `a` is slower, else blue."""
         from npuprof.figures.difference import plot_flame_difference
 
-        return plot_flame_difference(
-            self.rows, self.names, self._origin, subtitle=self.sentence().replace(": ", " · ", 1)
-        )
+        subtitle = self.sentence().replace(": ", " · ", 1)
+        return plot_flame_difference(self.rows, self.names, self._origin, finding=self._finding, subtitle=subtitle)
+
+    @property
+    def _finding(self) -> str:
+        """The outcome, and what it is due to, as a title."""
+        reason = self._report.sentence.replace("`", "").partition(". ")[0].rstrip(".")
+        return ": ".join(filter(None, [self._report.verdict, reason]))
 
     @property
     def _origin(self) -> Info:

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+    from npuprof.advice.findings import Advice
     from npuprof.analysis.chip_limits import ChipLimits
+    from npuprof.report.lines import UserCode
     from npuprof.tables.info import Info
 
 
@@ -68,6 +70,10 @@ class Figures(TableAttributes):
         """Return the pipeline stage of each rank; empty without a pipeline."""
 
     @abstractmethod
+    def _finding(self) -> str:
+        """Return what the report says first, as a title: not escaped; empty if it says nothing."""
+
+    @abstractmethod
     def _collectives(self) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the time of collectives by operator, and the packets by link."""
 
@@ -104,6 +110,7 @@ class Figures(TableAttributes):
         from npuprof.timeline.view import Pictures
 
         tables, info = self._merged_tables(), self._merged_info()
+        is_whole = start_ns is None and end_ns is None
         pictures = Pictures(tables, start_ns, end_ns, self._stages())
         figure = timeline(
             tables,
@@ -112,6 +119,7 @@ class Figures(TableAttributes):
             end_ns=end_ns,
             max_slices=max_slices,
             longest_name=longest_name,
+            finding=self._finding() if is_whole else "",
             pictures=pictures,
         )
         return FigureWithFallback(
@@ -133,11 +141,11 @@ class Figures(TableAttributes):
         Returns
         -------
         plotly.graph_objects.Figure
-            The parts of each bar add up to the step. The title says whether they come from the vendor's step trace.
+            The parts of each bar add up to the step. The subtitle says whether they come from the vendor's step trace.
         """
         from npuprof.figures.steps import plot_step_parts
 
-        return plot_step_parts(self._step_parts(), self._merged_info(), max_bars=max_bars)
+        return plot_step_parts(self._step_parts(), self._merged_info(), finding=self._finding(), max_bars=max_bars)
 
     @with_fallback("memory")
     def plot_memory(self, *, max_points: int = 1_000) -> go.Figure:
@@ -151,11 +159,11 @@ class Figures(TableAttributes):
         Returns
         -------
         plotly.graph_objects.Figure
-            Above, a line for each device, component and sampled size, in MiB over the timeline's time; a star marks the
+            Above, a line for each device, component and sampled size, in MiB over the timeline's time; a dot marks the
             highest allocation, with the operators of its blocks. A history without times is drawn over the numbers of
             its entries. If memory leaks, another line is the sum of the blocks that stay allocated (those of
-            :meth:`Profile.memory_leaks`). Below, fragmentation: reserved memory that is not allocated. Beyond 12
-            components the largest are drawn. Totals of driver modules, the program and the device are hidden until
+            :meth:`Profile.memory_leaks`). Below, if any, fragmentation: reserved memory that is not allocated. Beyond
+            12 components the largest are drawn. Totals of driver modules, the program and the device are hidden until
             clicked in the legend: allocators would look flat next to them.
         """
         from npuprof.figures.memory import plot_memory
@@ -252,6 +260,15 @@ class ProfileFigures(Figures):
     info: Info
     statistics: dict[str, pd.DataFrame]
 
+    @abstractmethod
+    def advice(self) -> Advice:
+        """Return the findings."""
+
+    @property
+    @abstractmethod
+    def _user_code(self) -> UserCode | None:
+        """The user's lines with their costs; None if the run knows no line."""
+
     def _merged_tables(self, *, apart: bool = False) -> MutableMapping[str, pd.DataFrame]:
         del apart
         return self.tables
@@ -261,6 +278,11 @@ class ProfileFigures(Figures):
 
     def _stages(self) -> Mapping[int, int]:
         return {}
+
+    def _finding(self) -> str:
+        from npuprof.report.run import finding_of
+
+        return finding_of(self.advice(), self._user_code)
 
     def _traffic(self) -> pd.DataFrame:
         from npuprof.analysis.traffic import rank_traffic

@@ -86,6 +86,11 @@ class Overview(LongText):
     info: Info = field(repr=False)
 
     @property
+    def title(self) -> str:
+        """The verdict as the title of a figure."""
+        return self.verdict.replace("`", "").rstrip(".")
+
+    @property
     def pipelines(self) -> list[tuple[int, ...]]:
         """The ranks of each pipeline, by stage."""
         return pipelines(self.groups, self.ranks)
@@ -95,7 +100,7 @@ class Overview(LongText):
         """Draw a heat map of ranks and steps for each part of steps, and the waiting that each rank causes."""
         from npuprof.figures.rank_steps import plot_rank_steps
 
-        return plot_rank_steps(self.steps, self.caused, self.info, absent=self.absent[:64])
+        return plot_rank_steps(self.steps, self.caused, self.info, finding=self.title, absent=self.absent[:64])
 
     def kinds(self) -> list[tuple[str, ...]]:
         """Return kind, origin, groups, ranks of the largest, operators, waiting and moving of each kind of group."""

@@ -795,6 +795,9 @@ class ProfileSet(LongText, Exports):
     def _merged_info(self) -> Info:
         return self._runs.merged_info
 
+    def _finding(self) -> str:
+        return self._seen().title if self._is_seen_at_once() else ""
+
     def _stages(self) -> Mapping[int, int]:
         try:
             return job.stages_of_ranks(self._ranks)

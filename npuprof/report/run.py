@@ -272,7 +272,7 @@ def bar_parts(advice: Advice) -> list[Part]:
 
 def _sentence(advice: Advice, lines: UserCode | None) -> Markup:
     """Return the main cause in one sentence, with its line."""
-    facts, parts = advice.facts, advice.parts()
+    facts = advice.facts
     whole = max(advice.step_ns, 1)
     device = facts.device or "device"
     if facts.accounting.of_host:
@@ -281,14 +281,7 @@ def _sentence(advice: Advice, lines: UserCode | None) -> Markup:
         if line is None:
             return alone
         return f"{alone} {_capital(line.name)} takes {share(line.time_ns, whole)} of it{_quoted(line)}"
-    times = {
-        "idle": parts.get("idle", 0) + parts.get(BETWEEN_STEPS, 0),
-        "computing": parts.get("computing", 0),
-        "waiting": parts.get("waiting", 0),
-        "moving": parts.get("moving", 0),
-        "communication": parts.get("communication", 0),
-        "copy": parts.get("copy", 0),
-    }
+    times = _times(advice)
     most = max(times, key=lambda name: times[name])
     worked = share(whole - times["idle"] - times["waiting"], whole)
     if most == "idle":
@@ -301,8 +294,8 @@ def _sentence(advice: Advice, lines: UserCode | None) -> Markup:
         causes = facts.idle_causes
         return f"{said}, mostly for {_cause(next(iter(causes)))}." if causes else f"{said}; why was not recorded."
     if most == "computing":
-        top = advice.facts.tables["kernels"].groupby("op_type", observed=True)["duration_ns"].sum()
-        kind = f", mostly {code(printable(str(top.idxmax()), 60))}" if len(top) else ""
+        top = _top_kernels(advice)
+        kind = f", mostly {code(top)}" if top else ""
         return f"The {device} computes {share(times[most], whole)} of it{kind}."
     said = {
         "waiting": "waits {} of it for other ranks.",
@@ -311,6 +304,47 @@ def _sentence(advice: Advice, lines: UserCode | None) -> Markup:
         "copy": "copies {} of it while nothing computes.",
     }[most]
     return f"The {device} {said.format(share(times[most], whole))}"
+
+
+def finding_of(advice: Advice, lines: UserCode | None) -> str:
+    """Return the main cause as the title of a figure: "The NPU idles 41 % of a step: mostly line 4"; may be empty."""
+    if not advice.step_ns or advice.left_out:
+        return ""
+    facts = advice.facts
+    whole = max(advice.step_ns, 1)
+    of = "the run" if (facts.accounting.steps["basis"] == "run").all() else "a step"
+    line = None if lines is None else lines.costliest()
+    if facts.accounting.of_host:
+        return "" if line is None else f"{_capital(line.name)} takes {share(line.time_ns, whole)} of {of}"
+    times = _times(advice)
+    most = max(times, key=lambda name: times[name])
+    words = {
+        "idle": "idles {}",
+        "computing": "computes {}",
+        "waiting": "waits {} for other ranks",
+        "moving": "moves data between ranks {} while nothing computes",
+        "communication": "communicates {} while nothing computes",
+        "copy": "copies {} while nothing computes",
+    }[most]
+    said = f"The {facts.device or 'device'} {words.format(f'{share(times[most], whole)} of {of}')}"
+    if most == "idle" and line is not None:
+        return f"{said}: mostly {line.name}" if line.is_most else f"{said}: {line.name} most of all"
+    top = _top_kernels(advice) if most == "computing" else ""
+    return f"{said}: mostly {top}" if top else said
+
+
+def _times(advice: Advice) -> dict[str, int]:
+    """Return the time of each part of a mean step that may be its main cause, by name."""
+    parts = advice.parts()
+    times = {name: parts.get(name, 0) for name in ("idle", "computing", "waiting", "moving", "communication", "copy")}
+    times["idle"] += parts.get(BETWEEN_STEPS, 0)
+    return times
+
+
+def _top_kernels(advice: Advice) -> str:
+    """Return the kind of kernels with the most time; empty if there are none."""
+    times = advice.facts.tables["kernels"].groupby("op_type", observed=True)["duration_ns"].sum()
+    return printable(str(times.idxmax()), 60) if len(times) else ""
 
 
 def _quoted(line: Costliest) -> Markup:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from npuprof.figures.chart import chart, nothing, spread
@@ -14,13 +16,29 @@ def test_a_long_subtitle_is_broken_at_its_dots() -> None:
     parts = ["word " * 8 + str(number) for number in range(4)]
     figure = chart("Title", factories.info(), subtitle=" · ".join(parts))
     lines = figure.layout.title.text.split("<br>")[1:]
-    assert [line for line in lines if len(line) > 70] == []
+    assert [line for line in lines if len(line) > 130] == []
     assert all(part in figure.layout.title.text for part in parts)
     assert figure.layout.margin.t > chart("Title", Info()).layout.margin.t
 
 
 def test_a_name_is_shown_as_it_is() -> None:
     assert "&lt;b&gt;me" in chart("Title", factories.info(name="<b>me</b>")).layout.title.text
+
+
+@pytest.mark.parametrize(
+    ("finding", "title"),
+    [
+        ("", ["Kind"]),
+        ("The NPU idles 41 % of a step", ["The NPU idles 41 % of a step"]),
+        ("<b> costs $5", ["&lt;b&gt; costs &#36;5"]),
+        ("word " * 30, ["word " * 16 + "word", "word " * 12 + "word"]),
+    ],
+)
+def test_a_finding_is_the_title(finding: str, title: list[str]) -> None:
+    text = chart("Kind", Info(), finding=finding).layout.title.text
+    large = re.findall(r'<span style="font-size:17px"><b>(.*?)</b></span>', text)
+    assert large == title
+    assert text.endswith("<br>Kind") == bool(finding)
 
 
 def test_what_is_missing_is_said_without_axes() -> None:

@@ -15,7 +15,6 @@ from npuprof.figures.colours import (
     MATCH,
     MEMORY,
     PARTS,
-    PATTERNS,
     SERIES,
     SEVERITIES,
     SLOWER,
@@ -103,11 +102,6 @@ def test_canvases_use_the_palette() -> None:
     of_page = {"#ffffff", "#222222", "#666666", "#bbbbbb", "#000000"}  # without a theme
     used = {colour for path in scripts for colour in re.findall(r"#[0-9a-f]{6}\b", path.read_text(encoding="utf-8"))}
     assert used - of_page <= {*_PALETTE.values(), *SERIES}
-
-
-def test_parts_without_computing_are_known_by_a_pattern_too() -> None:
-    assert len(set(PATTERNS.values())) == len(PATTERNS)
-    assert {"waiting", "idle", "between_steps"} <= PATTERNS.keys()
 
 
 @pytest.mark.parametrize("sight", ["normal", "protanopia", "deuteranopia", "tritanopia"])

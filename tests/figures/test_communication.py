@@ -46,9 +46,9 @@ def test_a_cell_is_what_went_from_one_rank_to_another(value: Any, cell: float) -
     (heat,) = figure.data
     assert list(heat.x) == list(heat.y) == ["0", "1", "2"]
     assert heat.z[1][0] == pytest.approx(cell)
-    assert "1 to 0" in heat.text[1][0]
-    assert heat.text[1][0].endswith("<br>1 transfer")
-    assert "HCCS" in heat.text[1][0]
+    assert "1 to 0" in heat.hovertext[1][0]
+    assert heat.hovertext[1][0].endswith("<br>1 transfer")
+    assert "HCCS" in heat.hovertext[1][0]
     assert "simulated" in figure.layout.title.text
 
 

@@ -100,11 +100,11 @@ def test_cells_of_equal_distance_are_in_their_place_and_equal_ones_are_one() -> 
     assert [(rect["x"] - origin) / cell for rect in (*black, *white)] == pytest.approx([0, 7, 3, 6], abs=0.01)
 
 
-def test_parts_are_told_by_patterns_too() -> None:
+def test_a_key_keeps_its_colours() -> None:
     run = Profile(Decoded(factories.profile(40), factories.info(), Notes(), {}))
     svg = figure_svg(run.plot_steps())
-    assert f'fill="{PARTS["idle"]}"' in svg
-    assert 'fill="url(#h47)"' in svg
+    assert f'<tspan fill="{PARTS["idle"]}">■</tspan> idle' in svg
+    assert "<pattern" not in svg
 
 
 def test_what_is_not_drawn_here_or_too_large_has_no_picture() -> None:
@@ -126,9 +126,7 @@ def test_whatever_the_values_and_names_it_is_wellformed_without_scripts(
     trace = go.Bar(x=names, y=values, name=title) if kind == "bar" else go.Scatter(x=values, y=values, mode=kind)
     svg = figure_svg(go.Figure([trace], {"title": {"text": title}}))
     tree = ElementTree.fromstring(svg)
-    assert {element.tag.removeprefix(_SVG) for element in tree.iter()} <= {
-        *("svg", "defs", "text", "path", "rect", "circle", "pattern")
-    }
+    assert {element.tag.removeprefix(_SVG) for element in tree.iter()} <= {*("svg", "text", "path", "rect", "circle")}
     assert not [key for element in tree.iter() for key in element.attrib if key.startswith("on") or "href" in key]
     for element in tree.iter(f"{_SVG}rect"):
         assert all(np.isfinite(float(element.attrib[key])) for key in ("x", "y", "width", "height"))

@@ -53,7 +53,7 @@ def test_its_place_on_the_roofline_is_below_where_shapes_allow() -> None:
     flops, moved = 2 * 32 * 64 * 128, 2 * (32 * 64 + 64 * 128 + 32 * 128)
     limits = ChipLimits("a chip", 1e14, 1e13, 1e12, "a test")
     figure = plot_kernel(run(aic_mac_ratio=0.25, **product), Info(), 0, limits=limits)
-    bars, cube, vector, point = figure.data
+    bars, cube, vector, point, _ = figure.data
     assert (bars.yaxis, point.yaxis) == ("y", "y2")
     assert list(bars.x) == [25.0]
     assert (point.x[0], point.y[0]) == (pytest.approx(flops / moved), pytest.approx(flops / 5e-6))

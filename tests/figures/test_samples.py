@@ -88,9 +88,9 @@ def test_the_steps_of_all_ranks_stand_beside_each_other(samples: Path) -> None:
     runs = open_path(samples / "torch_npu/llm_pp2dp2")
     assert isinstance(runs, ProfileSet)
     figure = runs.plot_steps()
-    assert set(figure.data[0].x[1]) == {"rank 0", "rank 1"}
-    whole = np.sum([trace.y for trace in figure.data], axis=0) * 1e6
-    for rank, length in zip(figure.data[0].x[1], whole, strict=True):
+    assert set(figure.data[0].y[1]) == {"rank 0", "rank 1"}
+    whole = np.sum([trace.x for trace in figure.data], axis=0) * 1e6
+    for rank, length in zip(figure.data[0].y[1], whole, strict=True):
         stage = runs[int(rank.split()[1])].step_times["stage_ns"].to_numpy(np.int64)
         assert length == pytest.approx(stage[0], rel=1e-6)
 
@@ -100,7 +100,7 @@ def test_a_kernel_is_described_as_its_row_has_it(samples: Path) -> None:
     run = load(samples / "torch_npu/db/level1/rank1_ascend_pt")
     kernels = run.kernels
     row = int(kernels.index[kernels["op_type"] == "MatMulV2"][0])
-    bars, *limits, point = run.plot_kernel(row).data
+    bars, *limits, point, _ = run.plot_kernel(row).data
     pipes = {place.partition(" ")[0]: share for place, share in zip(bars.y, bars.x, strict=True)}
     assert pipes["mte2"] == pytest.approx(100 * kernels["aic_mte2_ratio"].iloc[row])
     assert len(limits) == 2

@@ -44,7 +44,7 @@ _DRAWN_BY = {
     "plot_roofline": "figures.roofline.plot_roofline",
     "plot_kernel": "figures.kernel_detail.plot_kernel",
 }
-_OF_THE_RUN = {"self", "tables", "info", "parts", "traffic", "times", "packets", "pictures"}
+_OF_THE_RUN = {"self", "tables", "info", "parts", "traffic", "times", "packets", "pictures", "finding"}
 
 
 def profile(launches: int) -> Profile:

@@ -37,7 +37,7 @@ def test_a_small_run_is_drawn_slice_by_slice() -> None:
     assert {trace.type for trace in figure.data} == {"bar", "scatter"}
     assert len(figure.data) <= len(FAMILIES) + 1
     assert not figure.layout.shapes
-    ticks = [text.split(" · ")[0] for text in figure.layout.yaxis.ticktext]
+    ticks = [text.split("<br>")[0].split(" · ")[0] for text in figure.layout.yaxis.ticktext]
     assert ticks == [
         *["steps", "marks", "stream 2", "stream 3", "busy", "collectives"],
         *["Python", "operators", "operators", "CANN", "CANN", QUEUE],

@@ -18,12 +18,13 @@ import plotly.graph_objects as go
 from npuprof.arrays import Float64
 from npuprof.figures.colours import FOREGROUND
 from npuprof.figures.drawing.axes import CHARACTER, LONGEST_TICK, Axis, Plot, frame, lines_of, listed, plain
-from npuprof.figures.drawing.shapes import HATCHES, bars, cells, icicle_frames, scatter
+from npuprof.figures.drawing.shapes import bars, cells, icicle_frames, scatter
 
 LIMIT_BYTES = 100_000
 """Maximum size of the SVG; a figure that needs more has none."""
 
 _WIDTH, _RIGHT, _TOP, _ROW = 960, 16, 26, 15
+_TITLE, _SUBTITLE = 'font-size="15" font-weight="bold"', 'font-size="11"'
 _LONGEST_ENTRY, _MOST_ENTRIES = 44, 16
 _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -53,8 +54,12 @@ class _Drawing:
         for axis in self._axes.values():
             axis.settle()
         title = layout.get("title") or {}
-        self._title = lines_of(title.get("text") if isinstance(title, Mapping) else title)
+        text = title.get("text") if isinstance(title, Mapping) else title
+        self._title = lines_of(text)
+        self._large = max(str(text).count("font-size"), 1)  # lines of the title
         self._height = float(layout.get("height") or 420)
+        margin = layout.get("margin") or {}
+        self._above, self._right = float(margin.get("t") or 0), max(float(margin.get("r") or 0), _RIGHT)
         self._entries = self._legend_entries()
 
     def _axis(self, trace: Mapping[str, Any], letter: str) -> Axis:
@@ -116,15 +121,14 @@ class _Drawing:
     def document(self) -> str:
         """Return the SVG document."""
         left = self._left()
-        margin = float((self._layout.get("margin") or {}).get("t") or 0)
-        top = max(_TOP + 14 * max(len(self._title) - 1, 0) + 12, margin)
+        top = max(_TOP + 16 * max(len(self._title) - 1, 0) + 12, self._above)
         legend = self._legend(left)
         bottom = self._height - 34 - _ROW * legend[1]
         body = [
-            f'<text x="8" y="{18 + 14 * at + 4 * (at > 0)}" font-size="{14 if not at else 11}">{line}</text>'
+            f'<text x="8" y="{18 + 16 * at}" {_TITLE if at < self._large else _SUBTITLE}>{line}</text>'
             for at, line in enumerate(self._title)
         ]
-        plots = self._plots(left, top, _WIDTH - left - _RIGHT, max(bottom - top, 60.0))
+        plots = self._plots(left, top, _WIDTH - left - self._right, max(bottom - top, 60.0))
         for plot in plots.values():
             body += frame(plot)
         for trace, values in self._shapes:
@@ -134,21 +138,15 @@ class _Drawing:
             body += draw(plot, {**shared, **trace}, values)
         for trace in self._traces:
             if trace["type"] == "icicle":
-                body += icicle_frames(trace, (left, top, _WIDTH - left - _RIGHT, bottom - top + 20))
-        body += self._notes(plots, (left, top, _WIDTH - left - _RIGHT, bottom - top))
+                body += icicle_frames(trace, (left, top, _WIDTH - left - self._right, bottom - top + 20))
+        body += self._notes(plots, (left, top, _WIDTH - left - self._right, bottom - top))
         body.append(legend[0])
-        used = {(trace.get("marker") or {}).get("pattern", {}).get("shape") for trace in self._traces} & HATCHES.keys()
-        hatches = "".join(
-            f'<pattern id="h{ord(shape)}" width="6" height="6" patternUnits="userSpaceOnUse">'
-            f'<path d="{HATCHES[shape]}" stroke="#000" stroke-opacity=".55"/></pattern>'
-            for shape in sorted(used)
-        )
-        label = self._title[0] if self._title else "figure"
+        label = plain(self._title[0]) if self._title else "figure"
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {self._height:.0f}" width="{_WIDTH}" '
             f'height="{self._height:.0f}" style="max-width:100%;height:auto" role="img" '
             f'aria-label="{label.replace(chr(34), "&quot;")}" font-family="system-ui,sans-serif" font-size="10" '
-            f'fill="{FOREGROUND}"><defs>{hatches}</defs>{"".join(body)}</svg>'
+            f'fill="{FOREGROUND}">{"".join(body)}</svg>'
         )
 
     def _left(self) -> float:
@@ -168,22 +166,21 @@ class _Drawing:
             plots[names] = Plot(x, y, left + x0 * width, top + (1 - y1) * height, (x1 - x0) * width, (y1 - y0) * height)
         return plots
 
-    def _legend_entries(self) -> list[tuple[str, str, str]]:
-        """Return name, colour and hatch of each trace that the legend names."""
-        entries: dict[str, tuple[str, str]] = {}
+    def _legend_entries(self) -> list[tuple[str, str]]:
+        """Return name and colour of each trace that the legend names."""
+        entries: dict[str, str] = {}
         for trace in self._traces:
             marker, line = trace.get("marker") or {}, trace.get("line") or {}
             colour = marker.get("color") if trace["type"] == "bar" or "lines" not in str(trace.get("mode")) else None
             colour = colour if isinstance(colour, str) else next(iter(listed(colour)), line.get("color"))
             if trace.get("name") and trace.get("showlegend") is not False and isinstance(colour, str):
-                shape = (marker.get("pattern") or {}).get("shape") or ""
-                entries.setdefault(plain(trace["name"], _LONGEST_ENTRY), (colour, shape))
+                entries.setdefault(plain(trace["name"], _LONGEST_ENTRY), colour)
         several = len(entries) > 1 and self._layout.get("showlegend") is not False
-        return [(name, *look) for name, look in entries.items()][:_MOST_ENTRIES] if several else []
+        return list(entries.items())[:_MOST_ENTRIES] if several else []
 
     def _legend(self, left: float) -> tuple[str, int]:
         """Return the legend, and how many rows it takes."""
-        rows: list[list[tuple[float, tuple[str, str, str]]]] = [[]]
+        rows: list[list[tuple[float, tuple[str, str]]]] = [[]]
         x = left
         for entry in self._entries:
             wide = 28 + CHARACTER * len(html.unescape(entry[0]))
@@ -195,10 +192,8 @@ class _Drawing:
         parts = []
         for number, row in enumerate(rows):
             y = self._height - 6 - _ROW * (len(rows) - number) + 4
-            for x, (name, colour, shape) in row:
+            for x, (name, colour) in row:
                 parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="9" height="9" fill="{colour}"/>')
-                if shape in HATCHES:
-                    parts.append(f'<rect x="{x:.0f}" y="{y:.0f}" width="9" height="9" fill="url(#h{ord(shape)})"/>')
                 parts.append(f'<text x="{x + 13:.0f}" y="{y + 8:.0f}">{name}</text>')
         return "".join(parts), len(rows) if self._entries else 0
 
@@ -222,8 +217,10 @@ class _Drawing:
             anchor = {"left": "start", "right": "end"}.get(str(note.get("xanchor")), "middle")
             is_above = note.get("yanchor") == "bottom" and note.get("yref") == "paper"
             y = min(y - 13 * len(lines) + 7 if is_above else y, self._height - 8 - 13 * (len(lines) - 1))
+            colour = (note.get("font") or {}).get("color")
+            fill = f' fill="{plain(colour)}"' if colour else ""
             for at, line in enumerate(lines):
-                yield f'<text x="{x:.1f}" y="{y + 13 * at + 3:.1f}" text-anchor="{anchor}">{line}</text>'
+                yield f'<text x="{x:.1f}" y="{y + 13 * at + 3:.1f}" text-anchor="{anchor}"{fill}>{line}</text>'
 
 
 def _equal_steps(trace: Mapping[str, Any], letter: str, count: int) -> Float64:

@@ -23,6 +23,7 @@ _LONGEST_LINE, LONGEST_TICK = 150, 40
 _LARGEST = 1e300  # what is larger has no place: sums of it would be infinite
 _STEPS = (1, 2, 2.5, 5, 10)
 _TAG = re.compile(r"<[^>]*>")
+_SWATCH = re.compile(r'<span style="color:(#[0-9a-f]{6})">([■▪])</span>')
 
 
 def plain(text: object, longest: int = _LONGEST_LINE) -> str:
@@ -31,8 +32,16 @@ def plain(text: object, longest: int = _LONGEST_LINE) -> str:
 
 
 def lines_of(text: object) -> list[str]:
-    """Return the lines of a text of plotly for XML, without empty ones."""
-    return [line for part in re.split(r"<br\s*/?>", str(text or "")) if (line := plain(part).strip())]
+    """Return the lines of a text of plotly for XML, without empty ones; squares of a key keep their colour."""
+    return [line for part in re.split(r"<br\s*/?>", str(text or "")) if (line := _line(part).strip())]
+
+
+def _line(text: str) -> str:
+    first, *keys = _SWATCH.split(text)
+    swatches = zip(keys[::3], keys[1::3], keys[2::3], strict=True)
+    return plain(first) + "".join(
+        f'<tspan fill="{colour}">{mark}</tspan>{plain(after)}' for colour, mark, after in swatches
+    )
 
 
 def listed(value: Any) -> list[Any]:

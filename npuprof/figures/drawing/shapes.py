@@ -17,9 +17,6 @@ from npuprof.figures.drawing.axes import CHARACTER, Plot, listed, plain
 from npuprof.figures.time_axis import thinned
 from npuprof.words.quantities import shortened
 
-HATCHES: Mapping[str, str] = {"/": "M0 6L6 0", "\\": "M0 0L6 6", "-": "M0 3H6", "x": "M0 0L6 6M0 6L6 0", ".": "M2 3H4"}
-"""Patterns of bars, by plotly's name."""
-
 _MOST_BARS, _MOST_POINTS, _MOST_CELLS, _MOST_FRAMES = 600, 300, 1_500, 800
 _DASHES = {"dash": "6 3", "dot": "2 2", "dashdot": "6 2 2 2", "longdash": "9 3", "longdashdot": "9 2 2 2"}
 _LEVEL, _LEAST_PIXELS = 20.0, 1.0  # of the frames of an icicle
@@ -30,7 +27,6 @@ def bars(plot: Plot, trace: Mapping[str, Any], values: tuple[Float64, ...]) -> I
     place, begin, end, wide = values
     marker = trace.get("marker") or {}
     colours, opacity = marker.get("color"), marker.get("opacity")
-    shape = (marker.get("pattern") or {}).get("shape") or ""
     texts = listed(trace.get("text")) if not isinstance(trace.get("text"), str) else []
     is_flat = trace.get("orientation") == "h"
     for at in np.sort(np.argsort(-np.abs(end - begin), kind="stable")[:_MOST_BARS]).tolist():
@@ -44,8 +40,6 @@ def bars(plot: Plot, trace: Mapping[str, Any], values: tuple[Float64, ...]) -> I
         faint = opacity if isinstance(opacity, int | float) else listed(opacity)[at] if opacity is not None else 1
         box = f'x="{x[0]:.1f}" y="{y[0]:.1f}" width="{max(x[1] - x[0], 0.6):.1f}" height="{max(y[1] - y[0], 0.6):.1f}"'
         yield f'<rect {box} fill="{colour}"{"" if faint == 1 else f" opacity={chr(34)}{faint:.2f}{chr(34)}"}/>'
-        if shape in HATCHES:
-            yield f'<rect {box} fill="url(#h{ord(shape)})"/>'
         text = plain(texts[at]) if at < len(texts) and texts[at] else ""
         if text and len(text) * CHARACTER < x[1] - x[0] and y[1] - y[0] > 9:
             dark = (trace.get("insidetextfont") or {}).get("color") or (ink(colour) if colour[0] == "#" else FOREGROUND)
