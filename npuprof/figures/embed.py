@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,11 +37,16 @@ def saved_bytes(figure: go.Figure) -> int:
     return len(json.dumps(notebook, indent=1, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
+def label_script() -> str:
+    """Return ``keepLabels`` of ``labels.js``, which keeps the names of bars in view while a figure is zoomed."""
+    return (Path(__file__).parent / "labels.js").read_text(encoding="utf-8")
+
+
 def library() -> str:
-    """Return a script element with plotly.js."""
+    """Return a script element with plotly.js and :func:`label_script`."""
     from plotly.offline import get_plotlyjs
 
-    return f"<script>{get_plotlyjs()}</script>"
+    return f"<script>{get_plotlyjs()}\n{label_script()}</script>"
 
 
 def element(figure: go.Figure, element_id: str, title: str) -> str:
@@ -55,7 +61,8 @@ def element(figure: go.Figure, element_id: str, title: str) -> str:
     return (
         f'<div id="{target}" role="img" aria-label="{html.escape(title)}"{style}></div>'
         f"<script>(function () {{ var figure = {_in_script(figure.to_json())};"
-        f" Plotly.newPlot({_in_script(json.dumps(element_id))}, figure.data, figure.layout, {config}); }})();</script>"
+        f" Plotly.newPlot({_in_script(json.dumps(element_id))}, figure.data, figure.layout, {config})"
+        ".then(keepLabels); })();</script>"
     )
 
 

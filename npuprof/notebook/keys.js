@@ -4,7 +4,8 @@
 // JupyterLab and Notebook look a key up at the document: while it bubbles (from JupyterLab 4.1 and Notebook 7.1 on), or
 // before any element has heard it. They skip elements below data-lm-suppress-shortcuts, and hear nothing that was
 // stopped on its way. Both is done here, for static HTML too: a notebook that is not trusted keeps its classes, but no
-// other attribute. Keys with Ctrl, Cmd or Alt are the notebook's. Links to cells (cells.js) are made here too.
+// other attribute. Keys with Ctrl, Cmd or Alt are the notebook's. Links to cells (cells.js) are made here too,
+// and the names of bars (labels.js) kept in view.
 
 const BOX = ".npuprof-keys";
 const SUPPRESS = "data-lm-suppress-shortcuts";
@@ -170,7 +171,10 @@ function listen() {
     }, { capture: true, signal });
     addEventListener("pointerover", (event) => {
         const box = boxOf(event.target);
-        if (box) hold(box);
+        if (!box) return;
+        hold(box);
+        const figure = /** @type {any} */ (event.target).closest(".js-plotly-plot");
+        if (figure?.layout?.meta?.npuprof) keepLabels(figure);
     }, { capture: true, signal, passive: true });
     addEventListener("pointerdown", (event) => {
         if (!boxOf(event.target)) held = [];

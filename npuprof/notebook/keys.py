@@ -1,6 +1,6 @@
 """Keys pressed in npuprof's outputs do not reach the notebook, where ``d d`` would delete a cell: see ``keys.js``.
 
-What names a cell there is a link to it: see ``cells.js``.
+What names a cell there is a link to it: see ``cells.js``. Names of bars stay in view: see ``figures/labels.js``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from pathlib import Path
 
 import anywidget
 
-_SCRIPT = "".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in ("cells.js", "keys.js"))
+from npuprof.figures.embed import label_script
+
+_HERE = Path(__file__).parent
+_SCRIPT = label_script() + "".join((_HERE / name).read_text(encoding="utf-8") for name in ("cells.js", "keys.js"))
 
 
 # Where there is little room for code beside all of its figures, those that bars are not of change places with the code,

@@ -139,6 +139,7 @@ def _trace(look: Family, name: str, rows: pd.DataFrame) -> Any:
 
     return go.Bar(
         name=name,
+        meta="hover",  # which has the names of bars without text: see figures/labels.js
         orientation="h",
         y=rows["place"].to_numpy(),
         base=rows["base"].to_numpy(),
