@@ -13,23 +13,33 @@ if TYPE_CHECKING:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Add ``%%npuprof`` and ``%npuprof`` to a shell, once; in a kernel, begin to import what a run and a view need."""
+    """Add ``%%npuprof`` and ``%npuprof`` to a shell, once; a kernel imports what a run needs between two cells."""
     with standard_library_first():
         from npuprof.notebook.magics import NpuprofMagics
     if NpuprofMagics.installed_in(shell) is None:
         NpuprofMagics(shell).install()
-    if hasattr(shell, "kernel"):  # otherwise the first picture of an explorer would wait for the widgets' packages
-        from npuprof.notebook import preloading
+    loop = getattr(getattr(shell, "kernel", None), "io_loop", None)
+    if loop is not None:  # otherwise the first picture of an explorer would wait for the widgets' packages
+        # After this cell: two threads that import one package at once may both find it half imported.
+        loop.add_callback(_preload, shell, loop)
 
-        preloading.begin(partial(_keep_keys, shell.kernel))
+
+def _preload(shell: InteractiveShell, loop: Any) -> None:
+    """Import on a thread until the next cell begins, then make the widget that keeps keys on the loop's thread."""
+    from npuprof.notebook import preloading
+
+    def wait() -> None:
+        shell.events.unregister("pre_execute", wait)
+        preloading.finish()
+
+    if preloading.begin(partial(loop.add_callback, _keep_keys)):
+        shell.events.register("pre_execute", wait)
 
 
-def _keep_keys(kernel: Any) -> None:
-    """Make the widget that keeps keys on the thread of the kernel; without its loop, the first report makes it."""
+def _keep_keys() -> None:
     from npuprof.notebook.keys import keep_keys
 
-    if (loop := getattr(kernel, "io_loop", None)) is not None:
-        loop.add_callback(keep_keys)
+    keep_keys()
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:

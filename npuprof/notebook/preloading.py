@@ -1,6 +1,6 @@
 """What ends and shows a run is imported before it begins: the profiled code may leave no memory, files or imports.
 
-A shell that loads the extension answers first: a thread imports meanwhile, and ends before a run begins.
+A kernel that loads the extension answers first: a thread imports between that cell and the next one.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def preload(*, report: bool, of_set: bool = False) -> None:
     _import((*_OF_A_RUN, *(_OF_A_REPORT if report else ()), *(_OF_A_SET if report and of_set else ())))
 
 
-def begin(then: Callable[[], None]) -> None:
-    """Import what a run, its report and a view need on a thread, and call `then` when that is done."""
+def begin(then: Callable[[], None]) -> bool:
+    """Import what a run, its report and a view need, and call `then`; return whether a thread does so now."""
     global _thread
 
     def run() -> None:
@@ -76,15 +76,16 @@ def begin(then: Callable[[], None]) -> None:
     if _thread is not None:
         if not _thread.is_alive():
             then()
-        return
+        return _thread.is_alive()
     if shadowing_files():  # on a thread, a module of the standard library would for a while be in place of such a file
         run()
-        return
+        return False
     _thread = threading.Thread(target=run, name="npuprof imports")
     _thread.start()
     interactive.finish_imports = finish
     if hasattr(os, "register_at_fork"):  # a child would wait forever for the locks of modules that the thread holds
         os.register_at_fork(before=finish)
+    return True
 
 
 def finish() -> None:
