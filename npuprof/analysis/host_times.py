@@ -15,6 +15,7 @@ from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, is_of_host
 from npuprof.analysis.intervals import total, union
 from npuprof.analysis.memory_peak import memory_peak
+from npuprof.arrays import Bools
 from npuprof.lines.frames import Frame, cell_name, frame_text
 
 _ADDRESS = re.compile(r"(?: object)? at 0x[0-9a-f]+")
@@ -38,14 +39,15 @@ class HostTimes:
     steps
         The number of these steps; 0 for a run without steps, whose times are those of the whole run.
     operators, python
-        Numbers of framework operators and of Python calls.
+        Numbers of framework operators and of Python calls; of sampled ones the number is not known.
     operators_ns
         Time in which at least one operator ran, on any thread.
     operators_by
         By ``line``, by ``module`` and by ``operator`` (and shapes of its inputs), the operators with the most time of
         their own, as :func:`npuprof.analysis.by.sums` returns them.
     functions
-        The Python functions with the most time of their own: ``name, count, own_ns, total_ns``.
+        The Python functions with the most time of their own: ``name, count, sampled, own_ns, total_ns``;
+        the count of one that samples saw is how often it was seen.
     memory
         The owners of the most memory at its peak; see :func:`npuprof.analysis.memory_peak.memory_peak`.
     """
@@ -93,7 +95,7 @@ def host_times(tables: Mapping[str, pd.DataFrame], accounting: Accounting, top: 
         parts=_parts(accounting),
         steps=accounting.basis.count if has_steps else 0,
         operators=len(calls) or None,
-        python=len(tables["python"]) or None,
+        python=None if _sampled(tables["python"]).any() else len(tables["python"]) or None,
         operators_ns=total(union(starts, starts + calls["duration_ns"].to_numpy(np.int64))) if len(calls) else None,
         operators_by={name: table.head(top).reset_index(drop=True) for name, table in groups.items()},
         functions=_functions(tables["python"], correlation, top),
@@ -109,6 +111,11 @@ def _parts(accounting: Accounting) -> dict[str, int]:
     return {str(name): int(time) for name, time in times.items() if time}
 
 
+def _sampled(python: pd.DataFrame) -> Bools:
+    """Return which Python calls samples saw."""
+    return python["sampled"].to_numpy(bool) if "sampled" in python else np.zeros(len(python), bool)
+
+
 def _functions(python: pd.DataFrame, correlation: Causes, top: int) -> pd.DataFrame:
     """Return the Python functions with the most time without what they called."""
     own_ns = correlation.self_ns[correlation.first_row["python"] :][: len(python)]
@@ -120,8 +127,10 @@ def _functions(python: pd.DataFrame, correlation: Causes, top: int) -> pd.DataFr
         (cell,) = cells
         short = np.array([name.replace(cell, cell_name(cell), 1) for name in short], dtype=object)
     short = np.array([frame_text(name) for name in short], dtype=object)
-    called = python.assign(name=short[python["name"].cat.codes], own_ns=own_ns).groupby("name")
-    table = called.agg(count=("own_ns", "size"), own_ns=("own_ns", "sum"), total_ns=("duration_ns", "sum"))
+    calls = python.assign(name=short[python["name"].cat.codes], own_ns=own_ns, sampled=_sampled(python))
+    table = calls.groupby("name").agg(
+        count=("own_ns", "size"), sampled=("sampled", "any"), own_ns=("own_ns", "sum"), total_ns=("duration_ns", "sum")
+    )
     ordered: pd.DataFrame = table.reset_index().sort_values("own_ns", ascending=False, kind="stable")
     first: pd.DataFrame = ordered.head(top).reset_index(drop=True)
     return first

@@ -184,6 +184,9 @@ class Places:
     def _paths_at(self, samples: pd.DataFrame, codes: Int64) -> Int64:
         """Return for each sample the number of the functions that were running."""
         python = self.tables["python"]
+        if "sampled" in python:  # not the statements, which are known whatever was sampled
+            codes = codes[: len(python)][python["sampled"].to_numpy(bool)]
+            python = python[python["sampled"].to_numpy(bool)]
         start, duration, thread = (python[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns", "thread_id"))
         nesting = Nesting.build(start, start + duration, thread)
         path = paths(nesting.parents, nesting.depths(), codes[: len(python)][nesting.order])

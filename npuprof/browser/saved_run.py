@@ -182,6 +182,7 @@ class _Looks:
             "host_ns": writer.numbers(sums["host"].exclusive),
             "device_ns": writer.numbers(sums["device"].exclusive),
             "slices": writer.numbers(sums["count"].exclusive),
+            "seen": writer.numbers(calls.only_seen.astype(np.int64)),
         }
 
 

@@ -53,7 +53,8 @@ def call_tree(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         Paths of different threads are merged and their host times added. Calls that a task queue runs on another
         thread are below the operator that enqueued them; operators of the backward pass are below the forward operator
         that they are derived from. A kernel whose stack was taken at its launch is below the frames of that stack, with
-        the line that each was at, and the operators and calls that launched it; these paths have no host time.
+        the line that each was at, and the operators and calls that launched it; these paths have no host time, unless
+        they are stamped lines of a cell.
     """
     calls = merged_calls(tables)
     tree: pd.DataFrame = calls.labels.iloc[calls.label].reset_index(drop=True)
@@ -97,6 +98,8 @@ class MergedCalls:
         The row in `labels` with the path's layer and name.
     host_path, kernel_path
         The path of each host slice, in the order of `causes`, and of each kernel.
+    sampled
+        The host slices that samples saw, so that their number is not one of calls.
     """
 
     parent: Int64
@@ -107,6 +110,7 @@ class MergedCalls:
     host_path: Int64
     kernel_path: Int64
     causes: Causes
+    sampled: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -122,6 +126,12 @@ class MergedCalls:
         counts = np.bincount(np.concatenate([self.host_path, self.kernel_path]), minlength=len(self))
         unsliced: Bools = counts == 0
         return unsliced
+
+    @cached_property
+    def only_seen(self) -> Bools:
+        """Which paths are known from samples: how often they were called is not known."""
+        seen: Bools = np.bincount(self.host_path[self.sampled], minlength=len(self)) > 0
+        return seen
 
     @cached_property
     def runtime(self) -> str:
@@ -168,6 +178,12 @@ class MergedCalls:
         return PathWeights(amounts, total, callees)
 
 
+def _sampled_rows(tables: Mapping[str, pd.DataFrame]) -> Int64:
+    """Return the host rows that samples saw; the Python calls come first."""
+    python = tables["python"]
+    return np.flatnonzero(python["sampled"].to_numpy(bool)) if "sampled" in python else np.zeros(0, np.int64)
+
+
 def has_modules(tables: Mapping[str, pd.DataFrame]) -> bool:
     """Return whether calls of modules (``nn.Module``) were recorded."""
     return bool(_modules(tables).any())
@@ -197,10 +213,10 @@ def merged_calls(tables: Mapping[str, pd.DataFrame], *, by_module: bool = False)
     above = np.where(launchers >= 0, nodes[launchers], -1) if host else np.full(len(launchers), -1, np.int64)
     if stacks is not None and len(stacks.rows):
         at = np.minimum(np.searchsorted(stacks.rows, launchers), len(stacks.rows) - 1)
-        stacked = _add_stacked(nodes_so_far, stacks, codes)
+        stacked = _add_stacked(nodes_so_far, stacks, codes, _codes_of_frames(tables, stacks.frames, len(labels)))
         above = np.where(stacks.rows[at] == launchers, stacked[at], above)
     kernel_nodes = nodes_so_far.add(above, codes[host:])
-    return nodes_so_far.in_order(labels, nodes, kernel_nodes, causes_of_slices)
+    return nodes_so_far.in_order(labels, nodes, kernel_nodes, causes_of_slices, _sampled_rows(tables))
 
 
 def _under_forward(tables: Mapping[str, pd.DataFrame], causes: Causes) -> Int64:
@@ -227,7 +243,21 @@ class Nodes:
         self.count += len(keys)
         return nodes
 
-    def in_order(self, labels: pd.DataFrame, host: Int64, kernels: Int64, causes_of_slices: Causes) -> MergedCalls:
+    def find_or_add(self, above: Int64, codes: Int64) -> Int64:
+        """Return the node of each pair of parent and label, of any batch; add those that there are not."""
+        known, rows = np.unique(
+            (np.concatenate(self.parents) + 1) * self.label_count + np.concatenate(self.labels), return_index=True
+        )
+        wanted = (above + 1) * self.label_count + codes
+        at = np.minimum(np.searchsorted(known, wanted), max(len(known) - 1, 0))
+        nodes = np.where(known[at] == wanted, rows[at], -1) if len(known) else np.full(len(wanted), -1, np.int64)
+        if len(missing := np.flatnonzero(nodes < 0)):
+            nodes[missing] = self.add(above[missing], codes[missing])
+        return nodes
+
+    def in_order(
+        self, labels: pd.DataFrame, host: Int64, kernels: Int64, causes_of_slices: Causes, sampled: Int64
+    ) -> MergedCalls:
         """Return the nodes as paths; `host` and `kernels` are the nodes of slices."""
         parent, label = np.concatenate(self.parents), np.concatenate(self.labels)
         depth = _depths(parent)
@@ -244,6 +274,7 @@ class Nodes:
             host_path=place[host],
             kernel_path=place[kernels],
             causes=causes_of_slices,
+            sampled=sampled,
         )
 
 
@@ -255,19 +286,27 @@ def _factorize(keys: Int64) -> tuple[Int64, Int64]:
     return np.array(batch, np.int64), np.array(list(numbers), np.int64)
 
 
-def _add_stacked(nodes_so_far: Nodes, stacks: LaunchStacks, codes: Int64) -> Int64:
+def _codes_of_frames(tables: Mapping[str, pd.DataFrame], frames: Sequence[str], label_count: int) -> Int64:
+    """Return the code of each frame of the stacks: that of the Python calls of its name, such as a stamped line."""
+    names = pd.Index(tables["python"]["name"].cat.categories.astype(str))
+    known = names.get_indexer(pd.Index(frames, dtype=names.dtype)) if len(frames) else np.zeros(0, np.int64)
+    own = np.arange(len(frames)) + label_count - 1 - len(frames)
+    codes: Int64 = np.where(known >= 0, known + 1, own)  # the first layer's, after its absent name
+    return codes
+
+
+def _add_stacked(nodes_so_far: Nodes, stacks: LaunchStacks, codes: Int64, frame_codes: Int64) -> Int64:
     """Add the frames of stacks, and the operators and calls below; return the node of each launching row."""
-    first_frame = nodes_so_far.label_count - 1 - len(stacks.frames)
     at_frame = np.full(len(stacks.stacks), -1, np.int64)
     lengths = np.array([len(stack) for stack in stacks.stacks], np.int64)
     for level in range(int(lengths.max(initial=0))):
         longer = np.flatnonzero(lengths > level)
         frames = np.array([stacks.stacks[stack][level] for stack in longer.tolist()], np.int64)
-        at_frame[longer] = nodes_so_far.add(at_frame[longer], first_frame + frames)
+        at_frame[longer] = nodes_so_far.find_or_add(at_frame[longer], frame_codes[frames])
     nodes = at_frame[stacks.numbers]
     for rows in stacks.chains():
         reached = np.flatnonzero(rows >= 0)
-        nodes[reached] = nodes_so_far.add(nodes[reached], codes[rows[reached]])
+        nodes[reached] = nodes_so_far.find_or_add(nodes[reached], codes[rows[reached]])
     return nodes
 
 

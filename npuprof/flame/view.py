@@ -102,6 +102,8 @@ class DrawnFlames:
         below = f", {count_text(int(count.total[path]))} including all callees" if self.weight == "count" else ""
         if self.calls.only_stacked[path]:
             return f"{kind}, from the stacks taken at launches{below}"
+        if self.calls.only_seen[path] and called:
+            return f"{kind}, {seen_text(called)} in samples{below}"
         where = "" if called else f" in {scope_text(self.scope)}"
         return f"{kind}, {counted(called, word, 'launches' if word == 'launch' else '')}{where}{below}"
 
@@ -124,6 +126,11 @@ class DrawnFlames:
 @lru_cache(maxsize=16_384)
 def _family(name: str) -> str:
     return device_family("", "", name)
+
+
+def seen_text(number: int) -> str:
+    """Return how often samples saw something, which is not how often it was called."""
+    return "seen once" if number == 1 else f"seen {count_text(number)} times"
 
 
 def amount_text(amount: int, weight: Weight) -> str:

@@ -42,12 +42,16 @@ def _operators(subject: str, table: pd.DataFrame) -> Table:
 
 def _functions(functions: pd.DataFrame) -> Table:
     rows = [
-        (_name(row["name"]), count(row["count"]), duration(row["own_ns"]), duration(row["total_ns"]))
+        (_name(row["name"]), _times(row), duration(row["own_ns"]), duration(row["total_ns"]))
         for row in functions.to_dict("records")
     ]
     return Table(
         "Python functions with the most time", ("Python function", "count", "own time", "with callees"), rows, 3
     )
+
+
+def _times(row: dict[Any, Any]) -> str:
+    return f"seen {count(row['count'])}" if row["sampled"] else count(row["count"])
 
 
 def _memory(owners: pd.DataFrame) -> Table:

@@ -47,6 +47,7 @@ _MOST_EVIDENCE = 5
 _SIGMA = 1.4826  # ratio of standard deviation to median absolute deviation of a normal distribution
 _LONGEST_LINE = 80
 _LEAST_HOST_NS = 100_000_000  # of a run without a device, below which nothing is drawn
+_LEAST_AFTER_NS, _AFTER_SHARE = 10_000_000, 0.1  # after the code, below which nothing is said; and of its time
 _TRIVIAL_NS = 1_000_000  # of a run of the host alone, below which lines say nothing
 
 
@@ -94,7 +95,7 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
             [info.chip] if info.chip and not nothing else [],
             info.simulated and not nothing,
             warnings,
-            sentence=" ".join(filter(None, [said, plain(repeat_text(info))])),
+            sentence=" ".join(filter(None, [said, _after_text(run), plain(repeat_text(info))])),
             codes=codes,
             cells=cells,
             noted=_noted(notes),
@@ -115,7 +116,9 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
         info.simulated,
         warnings,
         *_aside(advice),
-        sentence=" ".join(filter(None, [_sentence(advice, lines), advice.outside_steps(), plain(repeat_text(info))])),
+        sentence=" ".join(
+            filter(None, [_sentence(advice, lines), advice.outside_steps(), _after_text(run), plain(repeat_text(info))])
+        ),
         parts=parts,
         steps=_steps(advice),
         strips=[] if is_trivial else _strips(advice, lines),
@@ -181,8 +184,19 @@ def run_name(info: Info) -> str:
 
 def _afterwards(info: Info) -> list[tuple[str, str]]:
     """Return how long IPython worked after the code of the cells, which is in no other figure."""
-    after_ns = sum(each.end_ns - each.start_ns for each in info.afterwards)
-    return [(AFTER_CELL, duration(after_ns))] if after_ns else []
+    return [(AFTER_CELL, duration(_after_ns(info)))] if _after_ns(info) else []
+
+
+def _after_ns(info: Info) -> int:
+    return sum(each.end_ns - each.start_ns for each in info.afterwards)
+
+
+def _after_text(run: ReportedRun) -> Markup:
+    """Return how long IPython worked after the code, if users notice that; empty otherwise."""
+    after_ns = 0 if run.info.selection else _after_ns(run.info)
+    if after_ns < _LEAST_AFTER_NS or after_ns <= _AFTER_SHARE * (run.summary.wall_ns or 0):
+        return ""
+    return f"After the code, IPython took another {duration(after_ns)} to show what came of it."
 
 
 def _relative(path: Path) -> str:

@@ -46,15 +46,20 @@ def is_npuprofs(kind: str, content: Content) -> bool:
     return kind == "stream" and content["text"].startswith("npuprof: ")
 
 
-def messages(executed: Executed) -> list[tuple[str, str]]:
-    """Return the messages of a cell as kinds and steady texts; what streams say between two others is one text each."""
+def messages(executed: Executed, comms: set[str]) -> list[tuple[str, str]]:
+    """Return the messages of a cell as kinds and steady texts; what streams say between two others is one text each.
+
+    `comms` has the comms that the user's cells opened, and gets those that this one opens: the others are npuprof's.
+    """
     found: list[tuple[str, str]] = []
     streams: dict[str, str] = {}
     for kind, content in [*executed.messages, ("end", {})]:
-        if is_npuprofs(kind, content):
+        if is_npuprofs(kind, content) or (kind in ("comm_msg", "comm_close") and content["comm_id"] not in comms):
             continue
-        if kind == "comm_open" and content["data"].get("state", {}).get("_model_name") == "LayoutModel":
-            continue  # npuprof's widget has one too, which looks like any other
+        if kind == "comm_open":
+            if content["data"].get("state", {}).get("_model_name") == "LayoutModel":
+                continue  # npuprof's widget has one too, which looks like any other
+            comms.add(content["comm_id"])
         if kind == "stream":
             streams[content["name"]] = streams.get(content["name"], "") + content["text"]
             continue
@@ -64,13 +69,14 @@ def messages(executed: Executed) -> list[tuple[str, str]]:
     return [(kind, steady(text)) for kind, text in found[:-1]]
 
 
-def outcome(executed: Executed) -> Outcome:
-    """Return the status, the messages and the payload of a cell."""
+def outcome(executed: Executed, comms: set[str] | None = None) -> Outcome:
+    """Return the status, the messages and the payload of a cell; `comms` is that of :func:`messages`."""
     payload = [
         (each["source"], steady(str({key: each[key] for key in each if key != "source"})))
         for each in executed.reply["payload"]
     ]
-    return {"status": executed.status, "messages": messages(executed), "payload": payload}
+    shown = messages(executed, set() if comms is None else comms)
+    return {"status": executed.status, "messages": shown, "payload": payload}
 
 
 def namespace(kernel: Kernel) -> str:

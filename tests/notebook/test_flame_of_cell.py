@@ -13,6 +13,7 @@ from npuprof import simulator
 from npuprof.exports.stacks import folded_stacks
 from npuprof.flame.tree import call_tree
 from npuprof.profiles.profile import Profile
+from npuprof.report.html import report_html
 from tests import pace
 from tests.notebook.cells import Cells, output
 
@@ -52,9 +53,66 @@ def test_device_time_is_below_the_stacks_of_launches(cells: Cells) -> None:
     assert tree["self_device_ns"].sum() == run.kernels["duration_ns"].sum()
     roots = tree[(tree["parent"] < 0) & (tree["device_ns"] > 0)]
     assert set(roots["name"]) == {"<cell [3]>(3): <module>", "<cell [3]>(5): <module>"}
-    assert (roots["host_ns"] == 0).all()  # host time stays with what was sampled
+    stamped = run.statements.groupby("line")["duration_ns"].sum()
+    assert roots.set_index("name")["host_ns"]["<cell [3]>(5): <module>"] == stamped[5]
     of_line = run.by("line").set_index("line")["total_ns"]
     assert roots.set_index("name")["device_ns"]["<cell [3]>(5): <module>"] == of_line["In [3], line 5"]
+
+
+_BATCHES = (
+    "def busy(ms):\n    end = time.perf_counter() + ms / 1e3\n    while time.perf_counter() < end:\n        pass\n"
+    "def next_batch():\n    busy(15)\n    return npu.ones((8, 8))\n"
+)
+_TRAINING = (
+    "for i in range(6):\n    b = next_batch()\n    time.sleep(0.012)\n    y = np.sin(b)\n    s = sorted(range(9))"
+)
+
+
+def test_all_views_have_the_stamped_time(cells: Cells) -> None:
+    cells.run(f"import time\n{_BATCHES}")
+    run = cells.profile(_TRAINING)
+    stamped = run.statements.groupby("line")["duration_ns"].sum()
+    of_flame = call_tree(run.tables).query("parent < 0 and name.str.startswith('<cell [4]>(')").set_index("name")
+    calls = run.python[~run.python["sampled"]]
+    of_lane = calls.groupby("name", observed=True)["duration_ns"].agg(["sum", "size"])
+    for line, time_ns in stamped.items():
+        name = f"<cell [4]>({line}): <module>"
+        assert of_lane.loc[name].tolist() == [time_ns, 7 if line == 2 else 6]
+        assert of_flame["host_ns"][name] == time_ns
+
+
+def test_what_samples_saw_is_within_its_statement(cells: Cells) -> None:
+    cells.run(f"import time\n{_BATCHES}")
+    run = cells.profile(_TRAINING)
+    thread = run.statements["thread_id"].iloc[0]
+    seen = run.python[run.python["sampled"] & run.python["name"].str.contains("next_batch|busy")]
+    seen = seen[seen["start_ns"] >= run.statements["start_ns"].min()]
+    assert len(seen)
+    assert (seen["thread_id"] == thread).all()
+    batches = run.statements[run.statements["line"] == 3]
+    place = batches["start_ns"].searchsorted(seen["start_ns"], side="right") - 1
+    ends = (batches["start_ns"] + batches["duration_ns"]).to_numpy()[place]
+    assert (place >= 0).all()
+    assert (seen["start_ns"] + seen["duration_ns"] <= ends).all()
+
+
+def test_samples_are_seen_and_never_called(cells: Cells) -> None:
+    cells.run(f"import time\n{_BATCHES}")
+    run = cells.profile(_TRAINING)
+    figure = run.flamegraph()
+    hovers = {text.split("<br>")[0]: text for text in figure.data[0].hovertext}
+    exact = next(text for name, text in hovers.items() if "In [4], line 3" in name)
+    assert "Python, 6 calls" in exact
+    sampled = next(text for name, text in hovers.items() if "next_batch" in name and "host 0" not in hovers[name])
+    assert " in samples" in sampled
+    assert " call" not in sampled.partition("self")[0]
+    host = cells.profile("for i in range(6):\n    busy(15)", "--activities cpu")
+    text = report_html(host._whole_report())
+    assert "Python calls" not in text
+    rows = host.summary.host.functions.set_index("name")
+    assert rows["sampled"].to_dict()["In [5], line 3"] is False
+    assert rows["sampled"].to_dict()["In [3], line 2: busy"] is True
+    assert ">seen " in text
 
 
 def test_a_thread_without_a_cell_has_its_path_from_the_users_first_frame(cells: Cells) -> None:

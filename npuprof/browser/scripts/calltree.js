@@ -261,12 +261,14 @@ function makeTree(run) {
             if (node.look < 0) return [amountText(node.total, weight), shares];
             const sum = (/** @type {ArrayLike<number>} */ of) => node.paths.reduce((all, path) => all + of[path], 0);
             const { key, label } = run.setup.families[run.looks[node.look][1]], isKernel = !["python", "operator", "api"].includes(key);
-            const calls = sum(tree.amounts("count").own), called = `${counted(calls)} ${isKernel ? (calls === 1 ? "launch" : "launches") : calls === 1 ? "call" : "calls"}`;
+            const calls = sum(tree.amounts("count").own), isSeen = node.paths.some((path) => run.paths.seen[path]);
+            const times = calls === 1 ? "once" : `${counted(calls)} times`, word = isKernel ? (calls === 1 ? "launch" : "launches") : calls === 1 ? "call" : "calls";
+            const called = isSeen && calls ? `seen ${times} in samples` : `${counted(calls)} ${word}`;
             const below_ = weight === "count" ? `, ${counted(node.total)} including all callees` : "";
             const kind = `${isKernel ? "kernel" : KINDS[key] ?? label}, ${sum(run.paths.slices) ? called : "from the stacks taken at launches"}${below_}`;
-            const times = /** @type {Weight[]} */ (["host", "device"]).map((one) => [one, sum(tree.amounts(one).total), sum(tree.amounts(one).own)])
+            const sums = /** @type {Weight[]} */ (["host", "device"]).map((one) => [one, sum(tree.amounts(one).total), sum(tree.amounts(one).own)])
                 .filter(([one, total]) => one === weight || total).map(([one, total, own]) => `${one} ${duration(Number(total))}, ${duration(Number(own))} self`);
-            return [kind, ...times, shares];
+            return [kind, ...sums, shares];
         },
         /** @returns {any} */
         picture() {

@@ -37,7 +37,6 @@ from npuprof.sources.recording.files import note_changes, take_steps
 from npuprof.sources.recording.native import clock_epoch, read_native
 from npuprof.sources.selection import SelectedPart, SelectedWindows, Selection
 from npuprof.tables.info import Afterwards, Info
-from npuprof.tables.notes import Notes
 from npuprof.words.quantities import counted, duration
 
 
@@ -88,8 +87,8 @@ def _read(path: Path, selection: Selection | None) -> Decoded:
         times = columns["stamp_time_ns"] + clock_epoch(path, recording)
         after = recording.end_with_code(times, columns["stamp_number"])
         decoded.info.afterwards = [Afterwards(*span) for span in after]
-    _add_stacks(decoded, path, recording, stacks)
     read_lines = None if columns is None else _add_lines(decoded, path, recording, columns)
+    _add_stacks(decoded, path, recording, stacks)
     if recovered is not None:
         journal.complete(decoded, recovered.marks)
     take_steps(decoded.tables, _steps(recording), recording.collector, decoded.notes)
@@ -139,7 +138,7 @@ def _add_stacks(
     decoded: Decoded, path: Path, recording: Recording, columns: Mapping[str, Sequence[Any]] | None
 ) -> None:
     """Add the sampled Python stacks: from memory if they are not on disk, else from their file or its journal."""
-    readers: list[tuple[str, Callable[[Path, Notes, Spans | None], dict[str, pd.DataFrame]]]] = [
+    readers: list[tuple[str, Callable[..., dict[str, pd.DataFrame]]]] = [
         (STACKS_FILE_NAME, python_stacks.read),
         (STACKS_JOURNAL_FILE_NAME, python_stacks.read_journal),
     ]
@@ -149,7 +148,7 @@ def _add_stacks(
     cells = _cells(recording)
     for name, read_stacks in readers:
         try:
-            frames = read_stacks(path / name, decoded.notes, cells)
+            frames = read_stacks(path / name, decoded.notes, cells, decoded.tables.get("statements"))
             decoded.tables["python"] = _within_run(frames["python"], recording)
             decoded.tables["sampled_lines"] = frames["sampled_lines"]
             break

@@ -38,6 +38,7 @@ _COLUMNS = {
 _NEWER = ("line", "sample_ns")
 _MOST_LINES = 5_000_000  # rows of sampled lines
 
+_NO_BREAKS = np.zeros(0, np.int64)
 _MOST_PARTS = 60  # folders and separators of a path that are looked at
 
 
@@ -63,6 +64,106 @@ class Samples:
     node_frame: Int64
 
 
+class Stamped:
+    """The stamped statements of a run, disjoint in each thread, and the sorted `moments` of its samples."""
+
+    def __init__(self, statements: pd.DataFrame, moments: Int64) -> None:
+        self.moments = moments
+        ordered = statements.sort_values(["thread_id", "start_ns"], kind="stable")
+        self.start_ns, self.duration_ns, self.thread_id = (
+            ordered[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns", "thread_id")
+        )
+        places = ordered["file"].astype(str) + "(" + ordered["line"].astype(str) + "): <module>"
+        self.place, names = pd.factorize(places)
+        self.names: list[str] = [str(name) for name in names]
+
+    def fit(self, samples: Samples, cells: Bools) -> tuple[Samples, list[str], Int64]:
+        """Return the stacks with each statement as a call of its own, its name, and the times at which calls end.
+
+        A statement's frame comes in place of the code of the cell, and is the only exact one. A sample stands for the
+        time since the one before it in the same statement, or since its begin; the last one until its end.
+        """
+        nodes = _StampedNodes(samples, cells)
+        kept = ~np.isin(samples.thread_id, self.thread_id)
+        parts: list[tuple[Int64, ...]] = [(samples.time_ns[kept], samples.thread_id[kept], samples.node[kept])]
+        for thread in np.unique(self.thread_id).tolist():
+            chosen = np.flatnonzero(samples.thread_id == thread)
+            chosen = chosen[np.argsort(samples.time_ns[chosen], kind="stable")]
+            times, node = self._of_thread(thread, samples.time_ns[chosen], samples.node[chosen], samples, nodes)
+            parts.append((times, np.full(len(times), thread), node))
+        time_ns, thread_id, node = (np.concatenate(part) for part in zip(*parts, strict=True))
+        stopped_ns = max(samples.stopped_ns, int((self.start_ns + self.duration_ns).max()))
+        fitted = Samples(time_ns, thread_id, node, stopped_ns, *nodes.columns())
+        return fitted, self.names, np.unique(self.start_ns)
+
+    def _of_thread(
+        self, thread: int, times: Int64, node: Int64, samples: Samples, nodes: _StampedNodes
+    ) -> tuple[Int64, Int64]:
+        own = np.flatnonzero(self.thread_id == thread)
+        start, place = self.start_ns[own], self.place[own]
+        end = start + self.duration_ns[own]
+        at = np.searchsorted(times, self.moments, side="left") - 1
+        seen = np.where(at >= 0, np.append(node, -1)[at], -1)
+        statement = np.searchsorted(start, self.moments, side="right") - 1
+        within = (statement >= 0) & (self.moments <= np.append(end, 0)[statement])
+        moments, seen, statement = self.moments[within], seen[within], statement[within]
+        is_first = np.append(True, np.diff(statement) != 0)[: len(statement)]
+        begins = np.where(is_first, start[statement], np.append(0, moments[:-1])[: len(moments)])
+        unseen = np.setdiff1d(np.arange(len(own)), statement)
+        begins = np.concatenate([begins, start[unseen]])
+        below = nodes.below(
+            np.concatenate([place[statement], place[unseen]]), np.append(seen, np.full(len(unseen), -1))
+        )
+        # Between statements, the stacks stay as they are.
+        ends = np.append(times[1:], samples.stopped_ns)[: len(times)]
+        outer, stops = np.append(np.iinfo(np.int64).min, end), np.append(start, np.iinfo(np.int64).max)
+        rest_starts, rest_stops, _ = pieces((times, np.maximum(ends, times)), (outer, np.maximum(outer, stops)))
+        of_rest = node[np.searchsorted(times, rest_starts, side="right") - 1] if len(times) else rest_starts
+        changes = np.concatenate([end, rest_stops, rest_starts, begins])  # of equal times the last one counts
+        after = np.concatenate([np.full(len(end) + len(rest_stops), -1), of_rest, below])
+        order = np.argsort(changes, kind="stable")
+        return changes[order], after[order]
+
+
+class _StampedNodes:
+    """The nodes of stacks that statements begin, beside those of a tree; the frames of statements follow the tree's."""
+
+    def __init__(self, samples: Samples, cells: Bools) -> None:
+        self._parents, self._frames = samples.node_parent.tolist(), samples.node_frame.tolist()
+        self._first_frame = len(cells)
+        self._is_cell = cells
+        self._known: dict[tuple[int, int], int] = {}
+
+    def below(self, places: Int64, nodes: Int64) -> Int64:
+        """Return for each pair of a statement's place and a node the node of both together."""
+        pairs, which = np.unique(np.stack([places, nodes], axis=1), axis=0, return_inverse=True)
+        joined = [self._join(place, node) for place, node in pairs.tolist()]
+        return np.array(joined, np.int64)[which.reshape(-1)] if len(pairs) else np.zeros(0, np.int64)
+
+    def _join(self, place: int, node: int) -> int:
+        path = []
+        while node >= 0 and (place, node) not in self._known:
+            path.append(node)
+            node = self._parents[node]
+        above = self._known.get((place, node), -1)
+        if above < 0:
+            above = self._known[place, -1] = self._add(-1, self._first_frame + place)
+        for each in reversed(path):
+            is_code = self._parents[each] < 0 and self._is_cell[self._frames[each]]
+            above = above if is_code else self._add(above, self._frames[each])
+            self._known[place, each] = above
+        return above
+
+    def _add(self, parent: int, frame: int) -> int:
+        self._parents.append(parent)
+        self._frames.append(frame)
+        return len(self._parents) - 1
+
+    def columns(self) -> tuple[Int64, Int64]:
+        """Return the parents and the frames of all nodes."""
+        return np.array(self._parents, np.int64), np.array(self._frames, np.int64)
+
+
 @dataclass(frozen=True)
 class SampledCalls:
     """Calls as parallel arrays, callers before callees; ``parent`` is a row, -1 for none."""
@@ -75,7 +176,7 @@ class SampledCalls:
     depth: Int64
 
 
-def read(path: Path, notes: Notes, cells: Spans | None = None) -> Frames:
+def read(path: Path, notes: Notes, cells: Spans | None = None, statements: pd.DataFrame | None = None) -> Frames:
     """Read a file that :class:`npuprof.collectors.python_stacks.PythonStacks` wrote.
 
     Parameters
@@ -86,6 +187,9 @@ def read(path: Path, notes: Notes, cells: Spans | None = None) -> Frames:
         Receives what was left out.
     cells
         When cells were executed, sorted and disjoint: a thread has no stack outside of them. None for the whole time.
+    statements
+        The stamped statements, which are calls of the code of the cell, each at its line; None for none. What samples
+        saw while a statement ran is called by it, from its begin to its end.
 
     Returns
     -------
@@ -97,10 +201,16 @@ def read(path: Path, notes: Notes, cells: Spans | None = None) -> Frames:
     SourceError
         If the file cannot be read or is not such a file.
     """
-    return _frames(lists.read(path, _COLUMNS, _NEWER), path, notes, cells)
+    return _frames(lists.read(path, _COLUMNS, _NEWER), path, notes, cells, statements)
 
 
-def read_columns(columns: Mapping[str, Sequence[Any]], path: Path, notes: Notes, cells: Spans | None = None) -> Frames:
+def read_columns(
+    columns: Mapping[str, Sequence[Any]],
+    path: Path,
+    notes: Notes,
+    cells: Spans | None = None,
+    statements: pd.DataFrame | None = None,
+) -> Frames:
     """Return the tables of columns that the file at `path` would hold; see :func:`read`.
 
     Raises
@@ -108,10 +218,12 @@ def read_columns(columns: Mapping[str, Sequence[Any]], path: Path, notes: Notes,
     SourceError
         If the columns are not consistent.
     """
-    return _frames(lists.arrays(columns, _COLUMNS, path), path, notes, cells)
+    return _frames(lists.arrays(columns, _COLUMNS, path), path, notes, cells, statements)
 
 
-def read_journal(path: Path, notes: Notes, cells: Spans | None = None) -> Frames:
+def read_journal(
+    path: Path, notes: Notes, cells: Spans | None = None, statements: pd.DataFrame | None = None
+) -> Frames:
     """Read the samples written before the process was killed; see :func:`read`.
 
     Raises
@@ -121,10 +233,12 @@ def read_journal(path: Path, notes: Notes, cells: Spans | None = None) -> Frames
     """
     columns = lists.read_journal(path, _COLUMNS, notes, SOURCE)
     columns["stopped_ns"] = columns["stopped_ns"][-1:] if len(columns["stopped_ns"]) else np.zeros(1, np.int64)
-    return _frames(columns, path, notes, cells)
+    return _frames(columns, path, notes, cells, statements)
 
 
-def _frames(columns: dict[str, Any], path: Path, notes: Notes, cells: Spans | None) -> Frames:
+def _frames(
+    columns: dict[str, Any], path: Path, notes: Notes, cells: Spans | None, statements: pd.DataFrame | None
+) -> Frames:
     samples = _samples(columns, path)
     frames = list(zip(*(columns[f"frame_{part}"] for part in ("file", "line", "function", "module")), strict=True))
     roles = np.array([role_of_frame(file, function, module) for file, _, function, module in frames], np.int8)
@@ -134,7 +248,8 @@ def _frames(columns: dict[str, Any], path: Path, notes: Notes, cells: Spans | No
         samples = _within(samples, cells, np.sort(columns["sample_ns"]))
         is_within = _are_within(sampled_lines["time_ns"].to_numpy(np.int64), cells)
         sampled_lines = sampled_lines[is_within].reset_index(drop=True)
-    return {"python": _calls(frames, roles, samples, notes), "sampled_lines": sampled_lines}
+    stamps = None if statements is None else Stamped(statements, np.sort(columns["sample_ns"]))
+    return {"python": _calls(frames, roles, samples, notes, stamps), "sampled_lines": sampled_lines}
 
 
 def _within(samples: Samples, cells: Spans, moments: Int64) -> Samples:
@@ -228,14 +343,23 @@ def _innermost_users(columns: dict[str, Any], samples: Samples) -> Int64:
 
 
 def _calls(
-    frames: list[tuple[str, int, str, str]], roles: npt.NDArray[np.int8], samples: Samples, notes: Notes
+    frames: list[tuple[str, int, str, str]],
+    roles: npt.NDArray[np.int8],
+    samples: Samples,
+    notes: Notes,
+    stamped: Stamped | None,
 ) -> pd.DataFrame:
     cells = np.array(
         [begins_cell(Frame(file, line, function), module) for file, line, function, module in frames], bool
     )
     visible = _without_machinery(samples, roles, cells)
-    calls = merge(visible)
     shown = int((visible.node >= 0).sum())
+    names = [_name(file, line, function) for file, line, function, _ in frames]
+    stamps: list[str] = []
+    breaks = np.zeros(0, np.int64)
+    if stamped is not None and len(stamped.start_ns):
+        visible, stamps, breaks = stamped.fit(visible, cells)
+    calls = merge(visible, breaks)
     notes.ledger.read(SOURCE, len(visible.node))
     notes.ledger.keep(SOURCE, "python", shown, len(calls.node))
     notes.ledger.use(SOURCE, len(visible.node) - shown)  # they end the stacks of earlier lines
@@ -243,7 +367,7 @@ def _calls(
         notes.info(
             SOURCE, f"no sample met Python code of the user's: they are taken every {SAMPLING_INTERVAL_NS / 1e6:g} ms"
         )
-    return _table(calls, visible.node_frame, [_name(file, line, function) for file, line, function, _ in frames])
+    return _table(calls, visible.node_frame, names, stamps)
 
 
 def _samples(columns: dict[str, Any], path: Path) -> Samples:
@@ -277,8 +401,8 @@ def _samples(columns: dict[str, Any], path: Path) -> Samples:
     )
 
 
-def merge(samples: Samples) -> SampledCalls:
-    """Merge consecutive stacks with the same outer frames into one call per frame.
+def merge(samples: Samples, breaks: Int64 = _NO_BREAKS) -> SampledCalls:
+    """Merge consecutive stacks with the same outer frames into one call per frame, up to the next of some `breaks`.
 
     Works level by level, from the deepest: the rows of the arrays at a level are the intervals of samples that reach
     it, each with its node there.
@@ -292,7 +416,7 @@ def merge(samples: Samples) -> SampledCalls:
     is_kept = (end > start) & (node >= 0)
     start, end, thread, node = start[is_kept], end[is_kept], thread[is_kept], node[is_kept]
     follows = np.zeros(len(start), bool)
-    follows[1:] = (thread[1:] == thread[:-1]) & (start[1:] == end[:-1])
+    follows[1:] = (thread[1:] == thread[:-1]) & (start[1:] == end[:-1]) & ~np.isin(start[1:], breaks)
     return _sort(_levels(start, end, thread, node, follows, samples.node_parent))
 
 
@@ -385,9 +509,10 @@ def _name(file: str, line: int, function: str) -> str:
     return f"{short}({line}): {function}"
 
 
-def _table(calls: SampledCalls, node_frame: Int64, names: list[str]) -> pd.DataFrame:
+def _table(calls: SampledCalls, node_frame: Int64, names: list[str], stamps: list[str]) -> pd.DataFrame:
+    """Return the table of calls; the names of `stamps`, which are exact, come after those of the sampled frames."""
     codes: dict[str, int] = {}
-    code_of_frame = np.array([codes.setdefault(name, len(codes)) for name in names], np.int64)
+    code_of_frame = np.array([codes.setdefault(name, len(codes)) for name in [*names, *stamps]], np.int64)
     code = code_of_frame[node_frame[calls.node]] if len(calls.node) else np.zeros(0, np.int64)
     return tables.build(
         "python",
@@ -399,6 +524,6 @@ def _table(calls: SampledCalls, node_frame: Int64, names: list[str]) -> pd.DataF
             "id": np.arange(len(calls.node), dtype=np.int64),
             "parent_id": pd.arrays.IntegerArray(calls.parent.copy(), calls.parent < 0),
             "depth": calls.depth,
-            "sampled": np.ones(len(calls.node), np.bool_),
+            "sampled": node_frame[calls.node] < len(names) if len(calls.node) else np.zeros(0, np.bool_),
         },
     )
