@@ -242,6 +242,8 @@ def _most_time(times: pd.DataFrame) -> str:
             if 2 * sums[name] >= whole:
                 return f"{said} {share(sums[name], whole)} of the time of collectives"
     kinds = times.groupby("op_type", sort=False)["total_ns"].sum()
+    if len(kinds) == 1:
+        return ""
     return f"{printable(str(kinds.idxmax()), _LONGEST_NAME)} takes {share(int(kinds.max()), whole)} of communication"
 
 

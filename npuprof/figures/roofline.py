@@ -28,6 +28,7 @@ _LONGEST_NAME = 40
 _LONGEST_SHAPES = 80
 _MOST_NAMED = 8
 _LEAST, _MOST = 8.0, 26.0  # marker diameters in pixels
+_SPACE_PIXELS = 3.5
 _GIGA = 1e9
 
 _Text: TypeAlias = tuple[str, float, float, str, str]
@@ -143,17 +144,26 @@ def placed(points: pd.DataFrame, whole: int, limits: ChipLimits | None, named: i
     return [*roofs, *_traces(points, intensity, speed, whole, limits), *([_written(texts)] if texts else [])]
 
 
+def _widths(points: pd.DataFrame) -> Float64:
+    """Return the diameter of each marker in pixels: its area is the time."""
+    total = points["total_ns"].to_numpy(np.float64)
+    widths: Float64 = _LEAST + (_MOST - _LEAST) * np.sqrt(total / max(total.max(), 1.0))
+    return widths
+
+
 def _names(points: pd.DataFrame, intensity: Float64, speed: Float64, most: int) -> list[_Text]:
     """Return the names of the first points, each once, and only where it does not cover another."""
     x, y = (_ratios(np.log10(values)) for values in (intensity, speed))
     texts: dict[str, tuple[int, _Text]] = {}
     families = _families(points)
+    widths = _widths(points)
     for at, op_type in enumerate(_op_types(points)):
         name = label(op_type, 24)
         is_free = all(abs(x[at] - x[one]) > 0.16 or abs(y[at] - y[one]) > 0.05 for one, _ in texts.values())
         if op_type and is_free and name not in texts and len(texts) < most:
             colour = FAMILIES[families[at]].colour
-            texts[name] = at, (name, float(intensity[at]), float(speed[at]), colour, "top center")
+            beside = "\N{NO-BREAK SPACE}" * round(widths[at] / 2 / _SPACE_PIXELS + 1)  # of the marker
+            texts[name] = at, (beside + name, float(intensity[at]), float(speed[at]), colour, "middle right")
     return [text for _, text in texts.values()]
 
 
@@ -210,8 +220,7 @@ def _traces(
 
     op_types, families = _op_types(points), np.array(_families(points))
     is_counted = ((points["flops_from"] == COUNTED) & (points["bytes_from"] == COUNTED)).to_numpy(bool)
-    total = points["total_ns"].to_numpy(np.float64)
-    width = _LEAST + (_MOST - _LEAST) * np.sqrt(total / max(total.max(), 1.0))
+    width = _widths(points)
     hover = _hover(points, intensity, speed, whole, limits)
     traces = []
     for family in dict.fromkeys(FAMILIES):
