@@ -234,6 +234,16 @@ def test_copies_outside_kernels(copied: int, state: str) -> None:
     assert (found["copies"].state, found["copies"].cost_ns) == (state, 2 * copied)
 
 
+@pytest.mark.parametrize(
+    ("direction", "size", "state"),
+    [("device to host", 4, "clean"), ("device to host", 4096, "fires"), ("host to device", 4, "fires")],
+)
+def test_values_read_by_the_host_are_waits(direction: str, size: int, state: str) -> None:
+    tasks = table("tasks", [(100, 30), (200, 30)]).assign(copy_direction=direction, copied_bytes=size)
+    found = advice(steps=table("steps", [(0, 1000)]), kernels=table("kernels", [(0, 40)]), tasks=tasks)
+    assert found["copies"].state == state
+
+
 def test_short_kernels_matter_where_the_host_is_late() -> None:
     steps, calls = table("steps", [(0, 1000)]), table("operators", [(0, 1000)])
     late = advice(steps=steps, kernels=table("kernels", [(at, 5) for at in range(0, 1000, 50)]), operators=calls)

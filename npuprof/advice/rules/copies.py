@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.words.quantities import counted
 
+if TYPE_CHECKING:
+    from npuprof.arrays import Bools
+
 NAME = "copies"
 _THRESHOLD = 0.01  # of the step
+_VALUE_BYTES = 64  # up to which a copy to the host is a value that code waits for: a finding of the host
 
 
 def check(facts: Facts) -> Finding:
     """Fire if copies outside kernels and collectives take more than 1 % of the step."""
-    cost = facts.per_step(["copy"])
-    if not len(facts.tables["tasks"]):
+    tasks, cost = facts.tables["tasks"], facts.per_step(["copy"])
+    if not len(tasks):
         return Finding(NAME, "cannot tell", collect=facts.needs(level="tasks"))
     if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
-    tasks = facts.tables["tasks"]
     overlap = facts.overlapping("tasks", facts.spans(["copy"]))
+    if (values := _values(tasks) & (overlap > 0)).any():
+        cost = cost * int(overlap[~values].sum()) // int(overlap.sum())
+        overlap[values] = 0
+        if cost <= _THRESHOLD * facts.usual_ns:
+            return Finding(NAME, "clean", cost_ns=cost)
     rows = tasks.assign(exposed_ns=overlap)[overlap > 0]
     return Finding(
         NAME,
@@ -33,6 +46,15 @@ def check(facts: Facts) -> Finding:
         rows=rows,
         parts=("copy",),
     )
+
+
+def _values(tasks: pd.DataFrame) -> Bools:
+    """Return which tasks copy no more than a value or two to the host, as `.item()` does."""
+    if not {"copied_bytes", "copy_direction"} <= {*tasks}:
+        return np.zeros(len(tasks), np.bool_)
+    to_host = tasks["copy_direction"].astype(str).str.fullmatch("device to host|dtoh|DtoH|D2H", case=False)
+    small = tasks["copied_bytes"].astype("Float64").fillna(np.inf) <= _VALUE_BYTES
+    return (to_host & small).to_numpy(np.bool_)
 
 
 RULE = Rule(NAME, "copies while nothing else runs", check, frozenset({GPU, NPU}))
