@@ -47,7 +47,7 @@ _MOST_EVIDENCE = 5
 _SIGMA = 1.4826  # ratio of standard deviation to median absolute deviation of a normal distribution
 _LONGEST_LINE = 80
 _LEAST_HOST_NS = 100_000_000  # of a run without a device, below which nothing is drawn
-_LEAST_AFTER_NS, _AFTER_SHARE = 10_000_000, 0.1  # after the code, below which nothing is said; and of its time
+_LEAST_AFTER_NS, _AFTER_SHARE = 100_000_000, 0.1  # after the code, below which nothing is said; and of its time
 _TRIVIAL_NS = 1_000_000  # of a run of the host alone, below which lines say nothing
 
 
@@ -95,7 +95,7 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
             [info.chip] if info.chip and not nothing else [],
             info.simulated and not nothing,
             warnings,
-            sentence=" ".join(filter(None, [said, _after_text(run), plain(repeat_text(info))])),
+            sentence=_sentences(said, _after_text(run), plain(repeat_text(info))),
             codes=codes,
             cells=cells,
             noted=_noted(notes),
@@ -116,8 +116,8 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
         info.simulated,
         warnings,
         *_aside(advice),
-        sentence=" ".join(
-            filter(None, [_sentence(advice, lines), advice.outside_steps(), _after_text(run), plain(repeat_text(info))])
+        sentence=_sentences(
+            _sentence(advice, lines), advice.outside_steps(), _after_text(run), plain(repeat_text(info))
         ),
         parts=parts,
         steps=_steps(advice),
@@ -196,7 +196,7 @@ def _after_text(run: ReportedRun) -> Markup:
     after_ns = 0 if run.info.selection else _after_ns(run.info)
     if after_ns < _LEAST_AFTER_NS or after_ns <= _AFTER_SHARE * (run.summary.wall_ns or 0):
         return ""
-    return f"After the code, IPython took another {duration(after_ns)} to show what came of it."
+    return f"IPython took another {duration(after_ns)} after the code."
 
 
 def _relative(path: Path) -> str:
@@ -215,6 +215,12 @@ def _warnings(info: Info, notes: pd.DataFrame) -> list[Warned]:
     wrong = [Warned("warning", plain(each.message)) for each in info.examination if each.kind == "overrun"]
     children = [Warned("warning", plain(children_text(info)))] if info.unprofiled_children else []
     return [*failed, *errors, *missing, *wrong, *children]
+
+
+def _sentences(*given: Markup) -> Markup:
+    """Join sentences: code at the end of one has no period of its own."""
+    told = [text for text in given if text]
+    return " ".join([*(text if text.endswith(".") else f"{text}." for text in told[:-1]), *told[-1:]])
 
 
 def _noted(notes: pd.DataFrame) -> str:
