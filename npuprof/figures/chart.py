@@ -43,8 +43,8 @@ AXIS = {"gridcolor": FAINT, "zeroline": False, "linecolor": FAINT, "automargin":
 
 _HEIGHT = 420
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
-_TITLE_PIXELS, _TEXT_PIXELS, _LINE_PIXELS = 17, 12, 17
-_LONGEST_TITLE, _LONGEST_LINE = 84, 110
+_TITLE_PIXELS, _TEXT_PIXELS, _LINE_PIXELS = 16, 12, 17
+_LONGEST_TITLE, _LONGEST_LINE = 70, 110
 _TAG = re.compile(r"<[^>]*>")
 
 
@@ -59,14 +59,14 @@ def chart(
 ) -> go.Figure:
     """Make a figure without traces: title, margins and colours for light and dark themes.
 
-    Text from a recording must have passed :func:`label`.
+    Text from a recording must have passed :func:`label`, but for the finding.
 
     Parameters
     ----------
     kind
         What the figure shows; the title, unless there is a finding.
     finding
-        What the data say, in one sentence.
+        What the data say, in one sentence; it is escaped here.
     subtitle
         Facts between dots, at which long lines are broken.
     key
@@ -130,8 +130,11 @@ def swatch(name: str, colour: str, mark: str = "■") -> str:
 
 
 def _wrapped(text: str, longest: int) -> list[str]:
-    """Return the lines of a text, which are broken at spaces and never within an escape."""
-    return [html.escape(line, quote=False).replace("$", "&#36;") for line in wrap(html.unescape(text), longest)]
+    """Return the lines of a text, escaped, about equally long and broken at spaces."""
+    lines = wrap(text, longest)
+    if len(lines) > 1:
+        lines = wrap(text, min(longest, len(text) // len(lines) + 8))
+    return [html.escape(line, quote=False).replace("$", "&#36;") for line in lines]
 
 
 def _joined(parts: Iterable[str], between: str) -> list[str]:

@@ -36,6 +36,7 @@ NAMES = {
 _WHY = "this run has no steps with device time"
 _MOST_FLAT = 8  # bars that lie, with their times inside
 _MOST_TICKS = 24
+_MOST_APART = 60  # bars with gaps between them
 
 
 def how_to_mark(info: Info) -> tuple[str, str]:
@@ -119,7 +120,12 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, finding: str = "", max_b
         kept = spread(list(range(len(where))), _MOST_TICKS)
         names |= {"tickvals": [where[at] for at in kept], "ticktext": [where[at].removeprefix("step ") for at in kept]}
         names |= {"title_text": "step"}
-    figure.update_layout(barmode="stack", bargap=0.2, margin_b=36, uniformtext={"minsize": 9, "mode": "hide"})
+    figure.update_layout(
+        barmode="stack",
+        bargap=0.2 if len(visible_rows) <= _MOST_APART else 0,
+        margin_b=36,
+        uniformtext={"minsize": 9, "mode": "hide"},
+    )
     figure.update_xaxes(times if is_flat else names)
     figure.update_yaxes(names if is_flat else times)
     return figure

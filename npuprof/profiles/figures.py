@@ -110,7 +110,7 @@ class Figures(TableAttributes):
         from npuprof.timeline.view import Pictures
 
         tables, info = self._merged_tables(), self._merged_info()
-        is_whole = start_ns is None and end_ns is None
+        finding = self._finding() if start_ns is None and end_ns is None else ""
         pictures = Pictures(tables, start_ns, end_ns, self._stages())
         figure = timeline(
             tables,
@@ -119,13 +119,13 @@ class Figures(TableAttributes):
             end_ns=end_ns,
             max_slices=max_slices,
             longest_name=longest_name,
-            finding=self._finding() if is_whole else "",
+            finding=finding,
             pictures=pictures,
         )
         return FigureWithFallback(
             figure,
             name="timeline",
-            picture=lambda: timeline_svg(tables, info, pictures=pictures),
+            picture=lambda: timeline_svg(tables, info, finding=finding, pictures=pictures),
             text=lambda: timeline_text(tables, pictures=pictures),
         )
 

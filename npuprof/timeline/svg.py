@@ -56,6 +56,7 @@ def timeline_svg(
     *,
     start_ns: int | None = None,
     end_ns: int | None = None,
+    finding: str = "",
     pictures: Pictures | None = None,
     limit_bytes: int = LIMIT_BYTES,
 ) -> str:
@@ -63,8 +64,8 @@ def timeline_svg(
 
     Lanes and colours are those of :func:`npuprof.timeline.figure.timeline`. The SVG has at most `limit_bytes` as
     UTF-8, as far as the lanes allow: runs with long names get fewer bars, shorter names and no hover texts. Slices
-    outside the window are left out.
-    `pictures` are those of the window, where something else draws it too.
+    outside the window are left out. `finding` is the title, and `pictures` are those of the window, where something
+    else draws it too.
     """
     text = ""
     pictures = pictures or Pictures(tables, start_ns, end_ns)
@@ -74,23 +75,25 @@ def timeline_svg(
             part = "part of the run" if any(len(tables[name]) for name in TABLES) else "run"
             reason = label(pictures.left_out, _LONGEST_REASON) or f"no slices in this {part}"
             empty = f'<text x="{_WIDTH / 2:.0f}" y="60" text-anchor="middle">{reason}</text>'
-            return _document(info, _TOP + 2 * _LANE + 22, empty)
+            return _document(info, _TOP + 2 * _LANE + 22, empty, "")
         legend = _TOP + math.ceil(drawn.height * _LANE) + 22
-        text = _document(info, legend, "".join(_body(drawn, legend, longest_name, hover=hover)))
+        text = _document(info, legend, "".join(_body(drawn, legend, longest_name, hover=hover)), finding)
         if len(text.encode("utf-8", "replace")) <= limit_bytes:
             break
     return text
 
 
-def _document(info: Info, legend: int, body: str) -> str:
+def _document(info: Info, legend: int, body: str, finding: str) -> str:
     height = legend + 40
+    said = f'<text x="8" y="18" font-size="15" font-weight="bold">{label(finding, 120)}</text>' if finding else ""
     title = "Timeline" + (f" · {label(info.name, 60)}" if info.name else "")
     simulated = '<tspan font-weight="bold"> · simulated NPU</tspan>' if info.simulated else ""
     document = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
         f'height="{height}" style="max-width:100%;height:auto" role="img" '
         f'aria-label="Timeline" font-family="system-ui,sans-serif" font-size="10" fill="{FOREGROUND}">'
-        f'<text x="8" y="18" font-size="14">{title}{simulated}</text>{body}</svg>'
+        f'{said}<text x="8" y="{34 if said else 18}" font-size="{11 if said else 14}">{title}{simulated}</text>'
+        f"{body}</svg>"
     )
     return _NO_XML.sub(" ", document)
 
@@ -102,7 +105,8 @@ def _body(picture: DrawnTimeline, legend: int, longest_name: int, *, hover: bool
     shared = ""
     if picture.shared is not None:
         shared = f" · {counted(picture.shared[0], 'slice')} in {counted(picture.shared[1], 'bar')}"
-    yield f'<text x="8" y="34">starts {moment(scale.first_ns)}{shared}</text>'
+    begins = f"starts {moment(scale.first_ns)}{shared}"
+    yield f'<text x="{_WIDTH - _RIGHT}" y="34" text-anchor="end">{begins}</text>'
     yield from _axis(scale, legend - 18)
     for lane in picture.lanes:
         if lane.title:

@@ -31,12 +31,12 @@ def test_a_name_is_shown_as_it_is() -> None:
         ("", ["Kind"]),
         ("The NPU idles 41 % of a step", ["The NPU idles 41 % of a step"]),
         ("<b> costs $5", ["&lt;b&gt; costs &#36;5"]),
-        ("word " * 30, ["word " * 16 + "word", "word " * 12 + "word"]),
+        ("word " * 30, [*["word " * 10 + "word"] * 2, "word " * 7 + "word"]),
     ],
 )
 def test_a_finding_is_the_title(finding: str, title: list[str]) -> None:
     text = chart("Kind", Info(), finding=finding).layout.title.text
-    large = re.findall(r'<span style="font-size:17px"><b>(.*?)</b></span>', text)
+    large = re.findall(r'<span style="font-size:16px"><b>(.*?)</b></span>', text)
     assert large == title
     assert text.endswith("<br>Kind") == bool(finding)
 

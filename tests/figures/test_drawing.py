@@ -107,6 +107,22 @@ def test_a_key_keeps_its_colours() -> None:
     assert "<pattern" not in svg
 
 
+def test_texts_stand_beside_points_and_in_cells() -> None:
+    points = go.Scatter(
+        x=[1, 2],
+        y=[1, 2],
+        mode="text",
+        text=["left", "right"],
+        textposition=["middle left", "middle right"],
+        textfont={"color": ["#308060", "#3088d0"]},
+    )
+    drawn = ElementTree.fromstring(figure_svg(go.Figure(points))).iter(f"{_SVG}text")
+    looks = {text.text: (text.get("text-anchor"), text.get("fill")) for text in drawn}
+    assert (looks["left"], looks["right"]) == (("end", "#308060"), ("start", "#3088d0"))
+    cells = go.Heatmap(z=[[1, 2]], text=[["one", ""]], texttemplate="%{text}")
+    assert "one" in _texts(go.Figure(cells))
+
+
 def test_what_is_not_drawn_here_or_too_large_has_no_picture() -> None:
     assert figure_svg(go.Figure(go.Pie(values=[1, 2]))) == ""
     names = [f"{at}" * 40 for at in range(3_000)]

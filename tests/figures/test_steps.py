@@ -96,7 +96,7 @@ def test_names_parts_with_their_shares() -> None:
     times = tables.build("step_times", columns | {"communication_not_overlapped_ns": [0, 0]})
     figure = plot_step_parts(account(factories.all_tables(step_times=times)).by_part(), Info(), finding="Idle < busy")
     title = figure.layout.title.text
-    assert title.startswith('<span style="font-size:17px"><b>Idle &lt; busy</b></span>')
+    assert title.startswith('<span style="font-size:16px"><b>Idle &lt; busy</b></span>')
     assert f'<span style="color:{PARTS["computing"]}">■</span> computing 75.0 %' in title
     assert f'<span style="color:{PARTS["idle"]}">■</span> idle 25.0 %' in title
     assert not figure.layout.showlegend

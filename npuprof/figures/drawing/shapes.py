@@ -83,11 +83,17 @@ def scatter(plot: Plot, trace: Mapping[str, Any], values: tuple[Float64, ...]) -
             radius = (size if isinstance(size, int | float) else listed(size)[at] if size is not None else 6) / 2
             yield f'<circle cx="{px:.1f}" cy="{py:.1f}" r="{radius:.1f}" fill="{colour}"/>'
         if "text" in mode and at < len(texts) and texts[at]:
-            side = str(trace.get("textposition") or "middle center")
+            side = str(_of(trace.get("textposition"), at) or "middle center")
             anchor = "start" if side.endswith("right") else "end" if side.endswith("left") else "middle"
             high = py - 8 if side.startswith("top") else py + 12 if side.startswith("bottom") else py + 3.5
-            look = f'text-anchor="{anchor}" xml:space="preserve"'
+            fill = _of((trace.get("textfont") or {}).get("color"), at)
+            look = f'text-anchor="{anchor}" xml:space="preserve"' + (f' fill="{plain(fill)}"' if fill else "")
             yield f'<text x="{px:.1f}" y="{high:.1f}" {look}>{plain(texts[at])}</text>'
+
+
+def _of(value: Any, at: int) -> Any:
+    """Return an option of a point: of all points, or one of a list."""
+    return value if value is None or isinstance(value, str) else listed(value)[at]
 
 
 def _whiskers(plot: Plot, trace: Mapping[str, Any], place: Float64, end: Float64) -> Iterator[str]:
@@ -136,6 +142,19 @@ def cells(plot: Plot, trace: Mapping[str, Any], values: tuple[Float64, ...]) -> 
             sides = np.sort(plot.across(np.array([x[first] - wide, x[last] + wide])))
             size = f'width="{sides[1] - sides[0]:.1f}" height="{ends[1] - ends[0]:.1f}"'
             yield f'<rect x="{sides[0]:.1f}" y="{ends[0]:.1f}" {size} fill="{colour}"/>'
+    yield from _cell_texts(plot, trace, x, y)
+
+
+def _cell_texts(plot: Plot, trace: Mapping[str, Any], x: Float64, y: Float64) -> Iterator[str]:
+    """Yield the texts of cells; there are none unless the heat map has few."""
+    texts = listed(trace.get("text")) if trace.get("texttemplate") else []
+    for row, line in enumerate(texts):
+        for column, text in enumerate(listed(line)):
+            if text:
+                across, down = plot.across(x[column : column + 1])[0], plot.down(y[row : row + 1])[0]
+                place = f'x="{across:.1f}" y="{down + 3.5:.1f}" text-anchor="middle"'
+                outline = 'stroke="#000000" stroke-opacity=".35" paint-order="stroke"'
+                yield f'<text {place} fill="#ffffff" {outline}>{plain(text)}</text>'
 
 
 def _mixed(scale: Sequence[tuple[float, str]], part: float) -> str:
