@@ -19,9 +19,9 @@ _SCRIPT = label_script() + "".join((_HERE / name).read_text(encoding="utf-8") fo
 # behind which they are scrolled to: see report/code.py.
 _STYLE = """
 .npuprof-lines { container-type: inline-size; }
-.npuprof-more, .npuprof-rest { position: relative; }
-.npuprof-more { left: clamp(0px, calc((var(--npuprof-all) - 100cqw) * 9999), var(--npuprof-rest)); }
-.npuprof-rest { left: clamp(-1 * var(--npuprof-more), calc((100cqw - var(--npuprof-all)) * 9999), 0px); }
+.npuprof-lines :is(.npuprof-more, .npuprof-rest) { position: relative; }
+.npuprof-lines .npuprof-more { left: clamp(0px, calc((var(--npuprof-all) - 100cqw) * 9999), var(--npuprof-rest)); }
+.npuprof-lines .npuprof-rest { left: clamp(-1 * var(--npuprof-more), calc((100cqw - var(--npuprof-all)) * 9999), 0px); }
 """
 
 

@@ -215,9 +215,11 @@ def _rows(code: Code) -> Iterator[Markup]:
             continue
         cells = [_figure(line.device_ns), _figure(line.idle_ns), *line.others]
         figures = " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True) if width)
+        # notebook/cells.js makes a link of it.
+        place = Markup(' title="{}, line {}"').format(code.cell, line.number) if code.cell else ""
         hot = "npuprof-hot" if line.marks else ""
-        yield Markup('{} {} {} <span class="npuprof-faint">{}</span>  <span class="{}">{}</span>').format(
-            figures, _code_bar(line, longest), _marks(line, marks), str(line.number).rjust(numbers), hot, text
+        yield Markup('{} {} {} <span class="npuprof-faint"{}>{}</span>  <span class="{}">{}</span>').format(
+            figures, _code_bar(line, longest), _marks(line, marks), place, str(line.number).rjust(numbers), hot, text
         )
 
 
@@ -235,7 +237,9 @@ def _code_bar(line: CodeLine, longest: int) -> Markup:
 
 
 def _marks(line: CodeLine, most: int) -> Markup:
-    shown = Markup("").join(Markup('<span class="npuprof-mark">{}</span>').format(mark) for mark in line.marks)
+    # Without styles a number is narrower than its disc by a space.
+    one = Markup('<span class="npuprof-mark">{}</span><span class="npuprof-unseen"> </span>')
+    shown = Markup("").join(map(one.format, line.marks))
     return Markup(" " * (2 * (most - len(line.marks)))) + shown  # noqa: S704
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -110,7 +111,7 @@ class UserCode:
             return [_figure(name, row[name]) for name in names]
 
         return [
-            Code(code.title, code.columns, code.per, [_with(line, others(line)) for line in code.lines], headings)
+            replace(code, lines=[_with(line, others(line)) for line in code.lines], others=headings)
             for code in codes[:1]
         ]
 
@@ -154,7 +155,8 @@ class UserCode:
             lines.append(CodeLine(number, text, marks.get((file, number), ()), *times))
         per = "per step" if self._has_steps else "in all"
         title = title or ("" if file == self._texts.cell else _title(file))
-        return Code(title, (self._device, "time" if self._of_host else "waits"), per, lines)
+        columns = (self._device, "time" if self._of_host else "waits")
+        return Code(title, columns, per, lines, cell=cell_text(file))
 
     def _functions(self, file: str) -> dict[int, str]:
         """Return the functions of lines whose text is not known."""

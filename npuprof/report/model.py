@@ -94,13 +94,17 @@ class CodeLine:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines of a file or cell. `columns` are the names of both times, `others` of the figures that unfold."""
+    """Lines of a file or cell. `columns` are the names of both times, `others` of the figures that unfold.
+
+    `cell` is the name of the cell, as people read it, so that its lines are links; empty for a file.
+    """
 
     title: str
     columns: tuple[str, str]
     per: str
     lines: Sequence[CodeLine]
     others: Sequence[str] = ()
+    cell: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,13 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from npuprof.exports.explorer import saved_explorer
+from npuprof.browser.saved_run import save_run
 from npuprof.notebook.explorer.canvas import CanvasWidget
 from npuprof.notebook.explorer.timeline import TimelineView
 from npuprof.timeline.state import Timeline
+
+MERGED_BYTES = 5_000
+"""Less than runs of tests need: their slices are merged."""
 
 _PAGE = """<!doctype html><meta charset=utf-8><title>npuprof</title>
 <style>body {{ margin: 8px; {colours} }} {css}</style><div id=place></div>"""
@@ -127,11 +130,11 @@ class CanvasPage:
             }"""
         )
 
-    def hold(self, timeline: Timeline, limit_bytes: int | None = None) -> None:
+    def hold(self, timeline: Timeline, *, is_merged: bool = False) -> None:
         """Open the timeline of the same explorer, and send it what a saved output holds of the run."""
         timelines = TimelineView(timeline, explorer=self.view.canvas.setup["explorer"])
-        saved = saved_explorer(timeline, None, limit_bytes=limit_bytes).run
-        assert saved is not None
+        saved = save_run(timeline, limit_bytes=MERGED_BYTES if is_merged else None, path=None)
+        assert bool(saved.merged) == is_merged
         sent = timelines.canvas.first
         first = {"content": sent["content"], "buffers": [_text(one) for one in sent["buffers"]]}
         data = _text(memoryview(saved.data))

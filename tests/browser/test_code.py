@@ -31,6 +31,11 @@ for batch in range(10):
     time.sleep(0.002)  # the data comes late
     y = forward(x)
     losses.append(float(np.sum(y)))"""
+_LINES = """pre => {  // how high each line of the code is, in lines, and whether all of it can be scrolled to
+    const room = pre.parentElement;
+    const height = pre.clientHeight / parseFloat(getComputedStyle(pre).lineHeight);
+    return [height, pre.textContent.trimEnd().split("\\n").length, getComputedStyle(room).overflowX];
+}"""
 # Where the code begins, whether figures stand behind it, and whether they overlap with it.
 _PLACES = """pre => {
     const boxOf = (node, from = 0) => {
@@ -51,6 +56,7 @@ _PLACES = """pre => {
     ];
 }"""
 _EXPLORE = "npuprof.last().explore()"
+_CODE = "npuprof.last().code()"
 
 
 def _line(place: Any, text: str) -> Any:
@@ -62,18 +68,20 @@ def _line(place: Any, text: str) -> Any:
 def test_a_line_of_the_cell_chooses_its_kernels(
     open_notebook: OpenNotebook, tmp_path: Path, width: int, dark: bool
 ) -> None:
-    notebook = open_notebook([SETUP, CELL.format(output=output(tmp_path)), _EXPLORE], width=width, dark=dark)
+    notebook = open_notebook([SETUP, CELL.format(output=output(tmp_path)), _EXPLORE, _CODE], width=width, dark=dark)
     page = notebook.page
     notebook.run(0)
     report = notebook.run(1).locator(".npuprof-report").first
     code = report.locator("pre", has_text="time.sleep(0.002)")
     code.wait_for()
     assert "losses.append(float(np.sum(y)))" in code.inner_text()
-    assert code.evaluate("line => getComputedStyle(line).whiteSpace") == "pre"
-    report.locator("details", has_text="def forward(x):").wait_for()
-    code.scroll_into_view_if_needed()
+    height, count, overflow = code.evaluate(_LINES)
+    assert round(height) == count  # no line is broken
+    assert overflow == "auto"
     page.screenshot(path=tmp_path / "report.png")
+
     # With little room the figures that no bar shows are behind the code, which is seen without being scrolled.
+    code = notebook.run(3).locator("pre", has_text="time.sleep(0.002)").first
     begins, behind, overlaps = code.evaluate(_PLACES)
     assert behind == (width == 900)
     assert (begins < 260) == behind
@@ -109,19 +117,22 @@ _RESTART = "async () => { await jupyterapp.shell.currentWidget.sessionContext.se
 _REMOVE = "() => { jupyterapp.shell.currentWidget.context.model.sharedModel.deleteCell(0); }"
 
 
-def follow_links(notebook: NotebookPage, report: Any) -> None:
+def follow_links(notebook: NotebookPage) -> None:
     """Go to cells by the links of a report on a cell, the second one, whose function is in the first."""
     page = notebook.page
+    report, folded = (notebook.cell(1).locator(".npuprof-report").nth(at) for at in range(2))
+    folded.wait_for()
     report.hover()
-    report.locator("[role=link]", has_text=re.compile(r"^In \[\d+\], line 6$")).first.click()
-    assert page.evaluate(_PLACE) == [1, 6, "    losses.append(float(np.sum(y)))", False, 3]
-    report.locator("[role=link]", has_text=re.compile(r"^ *4$")).first.click()  # in the code
+    page.locator(".jp-Notebook .jp-Cell").nth(2).click()
+    report.locator("[role=link]", has_text=re.compile(r"^In \[\d+\]$")).click()  # its name
+    assert page.evaluate(_PLACE)[0] == 1
+    report.locator("[role=link]", has_text=re.compile(r"^ *4$")).click()  # in the code
     assert page.evaluate(_PLACE) == [1, 4, "    time.sleep(0.002)  # the data comes late", False, 3]
     page.locator(".jp-Notebook .jp-Cell").nth(2).click()
-    report.hover()
-    folded = report.locator("details", has_text="def forward(x):")
-    folded.locator("summary").click()
-    other = folded.locator("[role=link]", has_text=re.compile(r"^10$")).first.element_handle()
+    folded.hover()
+    functions = folded.locator("details", has_text="Functions it calls")
+    functions.locator("summary").click()
+    other = functions.locator("[role=link]", has_text=re.compile(r"^10$")).element_handle()
     other.focus()
     page.keyboard.press("Enter")
     assert page.evaluate(_PLACE) == [0, 10, "    return np.sin(x) @ x", False, 3]
@@ -146,6 +157,5 @@ def follow_links(notebook: NotebookPage, report: Any) -> None:
 def test_a_click_on_a_line_goes_to_its_cell(open_notebook: OpenNotebook, tmp_path: Path) -> None:
     notebook = open_notebook([SETUP, CELL.format(output=output(tmp_path)), "1"], own_kernel=True)
     notebook.run(0)
-    report = notebook.run(1).locator(".npuprof-report").first
-    report.screenshot(path=tmp_path / "report.png")
-    follow_links(notebook, report)
+    notebook.run(1).screenshot(path=tmp_path / "report.png")
+    follow_links(notebook)

@@ -30,11 +30,14 @@ _WINDOW = "document.querySelector('.npuprof-timeline[data-drawn]')?.dataset.wind
 def test_the_call_below_a_finding_shows_its_costliest_row(open_notebook: OpenNotebook, tmp_path: Path) -> None:
     run = Profile(Decoded(factories.profile(_KERNELS), factories.info(), Notes()))
     finding = run.advice()["layout_and_casts"]
-    notebook = open_notebook([_SOURCE, "run.advice()['layout_and_casts'].show()"], width=1400, height=1500)
+    number = run.advice().fired.index(finding) + 1
+    notebook = open_notebook([_SOURCE, f"run.advice()[{number}].show()"], width=1400, height=1500)
     page = notebook.page
     report = notebook.run(0)
-    evidence = report.locator(".npuprof-evidence", has_text=finding.where)
-    assert f"run.{evidence.locator('code').inner_text()}" == notebook.cell(1).locator(".cm-line").inner_text()
+    why = report.locator("details", has_text=f"Evidence: {finding.where}")
+    why.locator("summary").click()
+    call = why.locator("code", has_text=".show()")
+    assert f"run.{call.inner_text()}" == notebook.cell(1).locator(".cm-line").inner_text()
 
     shown = notebook.run(1)
     page.wait_for_function(f"() => {_WINDOW}")

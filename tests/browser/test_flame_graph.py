@@ -247,7 +247,7 @@ def test_of_a_run_that_was_merged_the_kernel_is_asked_for_what_is_selected(open_
     tables = factories.profile(20_000)
     shown = open_flame(tables)
     timeline = Timeline(tables, factories.info())
-    shown.hold(timeline, 338_000)
+    shown.hold(timeline, is_merged=True)
     calls = merged_calls(tables)
     shown.push("host time")
     whole = calls.whole(tables)["host"]

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npuprof.browser.saved_run import SavedRun
-from npuprof.exports.explorer import saved_explorer
+from npuprof.browser.findings import drawn_findings, drawn_path
+from npuprof.browser.saved_run import SavedRun, save_run
 from npuprof.notebook.explorer.timeline import TimelineView
 from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from npuprof.tables.notes import Notes
 from npuprof.timeline.state import Timeline
 from tests import factories
-from tests.browser.canvas_page import CanvasPage
+from tests.browser.canvas_page import MERGED_BYTES, CanvasPage
 
 pytestmark = pytest.mark.browser
 
@@ -30,7 +30,7 @@ def open_held(browser: Any) -> Iterator[Open]:
     """Show the timeline of a run in a page; once it is drawn, the kernel sends what a saved output holds."""
     pages = []
 
-    def open_(launches: int = 300, limit_bytes: int | None = None) -> CanvasPage:
+    def open_(launches: int = 300, *, is_merged: bool = False) -> CanvasPage:
         made = factories.profile(launches, kernel_names=(_HOSTILE, "MatMulV3", "Add", "Softmax"))
         run = Profile(Decoded(made, factories.info(), Notes()))
         timeline = Timeline(run.tables, run.info, run.aligned)
@@ -39,8 +39,13 @@ def open_held(browser: Any) -> Iterator[Open]:
         pages.append(page)
         view = TimelineView(timeline, None, run.advice, held=lambda: held[0] if held else None)
         shown = CanvasPage(page, view)
-        saved = saved_explorer(timeline, run.advice(), run.critical_path, limit_bytes=limit_bytes).run
-        assert saved is not None
+        saved = save_run(
+            timeline,
+            limit_bytes=MERGED_BYTES if is_merged else None,
+            findings=drawn_findings(timeline, run.advice()),
+            path=drawn_path(timeline, run.critical_path),
+        )
+        assert bool(saved.merged) == is_merged
         held.append(saved)
         shown.do(view.send_run)
         page.evaluate("() => { sent.length = 0; }")
@@ -163,7 +168,7 @@ def test_a_run_is_let_go_of_for_others_and_comes_back_when_it_is_used(open_held:
 
 @pytest.mark.slow
 def test_of_a_run_that_was_merged_the_kernel_is_asked_for_what_is_missing(open_held: Open) -> None:
-    shown = open_held(20_000, limit_bytes=338_000)
+    shown = open_held(20_000, is_merged=True)
     page, timeline = shown.page, shown.view._timeline
     page.locator(".npuprof-timeline").focus()
     shown.press("0", "s")

@@ -25,12 +25,9 @@ notes.info("a file", "what it lacks")
 run = Profile(Decoded(tables=factories.profile(300), info=factories.info(), notes=notes, statistics={{}}))
 """
 _RERUN = """\
-class Rerun:  # a cell that ran before
-    lines = [1]
-    def text(self): return ""
-    def sentence(self): return "660 µs a step, was 7.97 ms"
-    def differing(self): return ["  -   1 a = b", "  +   1 a = c"]
-show_run(run, Rerun())"""
+from pathlib import Path
+from npuprof.session.reruns import Rerun
+show_run(run, lambda: Rerun(run - run, Path("before"), []))"""
 _PANEL = "import npuprof\nnpuprof.panel()"
 _OUTPUT = ".jp-Cell >> nth=0"
 
@@ -97,6 +94,7 @@ def test_no_key_pressed_in_a_report_reaches_the_notebook(
         )
     page.locator(".js-plotly-plot .main-svg").first.wait_for()
     if trusted:
+        page.locator("summary", has_text="Timeline, flame graph").first.click()
         page.locator(".npuprof-saved .npuprof-timeline[data-drawn]").wait_for()
     settle(page)
     assert (page.locator(".jp-OutputArea-output style").count() > 0) == trusted  # what is not trusted is sanitised
@@ -104,10 +102,10 @@ def test_no_key_pressed_in_a_report_reaches_the_notebook(
 
     found = press_all(page, ".jp-Cell .jp-Cell-outputArea")
 
-    assert any("<summary" in element for element in found)  # "what was changed" takes the focus, trusted or not
+    assert any("<summary" in element for element in found)  # what is folded takes the focus, trusted or not
     assert any("npuprof-timeline" in element for element in found) == trusted
     assert trusted or all("modebar-btn" in element or "<summary" in element for element in found)
-    for place in (".npuprof-report table td", ".js-plotly-plot .nsewdrag", ".npuprof-evidence"):
+    for place in (".npuprof-report table td", ".js-plotly-plot .nsewdrag", ".npuprof-report pre"):
         before = cells(page)
         page.locator(place).first.click()
         for key in "ddxb":
@@ -150,7 +148,7 @@ def test_no_key_pressed_in_a_comparison_or_a_table_reaches_the_notebook(
     table = "from npuprof.browser.tables import kind_of\nfrom npuprof.notebook.explorer.table import TableView\n"
     notebook = open_notebook(
         [
-            _RUN + "run - run",
+            _RUN + "display(run - run)\n(run - run).plot_waterfall()",
             table + "TableView(run, kind_of('kernels')).widget",
             "run.explore(beside=run)",
             "kept = 1",

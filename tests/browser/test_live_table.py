@@ -211,7 +211,7 @@ def test_what_is_selected_is_listed_from_the_page_or_from_the_kernel(open_table:
 
 def test_of_a_run_that_was_merged_the_kernel_is_asked(open_table: Open) -> None:
     shown = open_table(20_000)
-    shown.hold(shown.timeline, 338_000)
+    shown.hold(shown.timeline, is_merged=True)
     shown.asked()
     shown.group("single kernels")
     assert shown.count() == "1–50 of 20,000 kernels"

@@ -30,6 +30,8 @@ def test_the_report_appears_under_the_cell(open_notebook: OpenNotebook, tmp_path
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.wait_for_function(f"() => {_ALL_NUMBERED}")
+    for fold in page.locator("summary", has_text="Timeline, flame graph").all():
+        fold.click()
     page.wait_for_function(
         "() => document.querySelectorAll('.npuprof-saved .npuprof-timeline[data-drawn]').length >= 2"
     )

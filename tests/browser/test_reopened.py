@@ -13,7 +13,7 @@ from IPython.display import display
 from IPython.utils.capture import capture_output
 
 from npuprof.demo import notebook_path, run_demo
-from npuprof.notebook.report import show_comparison, show_run
+from npuprof.notebook.report import show_run
 from npuprof.notebook.widgets import LiveBox
 from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
@@ -208,7 +208,8 @@ def test_the_picture_that_jupyterlab_saves_of_a_figure_fits_a_narrower_window(
     lab: Lab, open_saved: Callable[..., Any], tmp_path: Path
 ) -> None:
     name, run = f"pictures_{tmp_path.name}.ipynb", _run()
-    saved_notebooks.write(_notebook(_outputs(lambda: show_comparison(run - run))), lab.folder / name)
+    (shown,) = _outputs(lambda: (_display(run.plot_steps()), _display(run.flamegraph())))
+    saved_notebooks.write(_notebook([shown]), lab.folder / name)
     page = open_saved(lab, trusted=True, name=name)
     page.wait_for_function("() => document.querySelectorAll('.js-plotly-plot .main-svg .trace').length >= 2")
     page.wait_for_timeout(2_000)
