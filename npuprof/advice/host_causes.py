@@ -84,6 +84,8 @@ class HostTime:
         Nanoseconds of a step in which the host waits while it works.
     lines
         The lines that are named, the costliest first; none without lines.
+    has_others
+        Whether lines that are not named take more than a fifth of the time.
     deepest
         The line of the user's code that takes most of it, and its share.
     call
@@ -98,6 +100,7 @@ class HostTime:
     time_ns: int
     busy_ns: int = 0
     lines: tuple[Place, ...] = ()
+    has_others: bool = False
     deepest: Place | None = None
     share: float = 0.0
     call: str = ""
@@ -390,15 +393,19 @@ class HostTimes:
         if not shown and next(iter(places)) >= 0:
             shown = [next(iter(places))]
         deepest = next(iter(lines))
+        known = {place: time for place, time in places.items() if place >= 0}
+        has_others = bool(shown) and sum(known[place] for place in shown) < _MOSTLY * sum(known.values())
+        launching = {*known} if has_others else {*shown}
         return HostTime(
             BY_NAME[name],
             time_ns=sum(time for *_, time, _ in parts) // steps,
             busy_ns=sum(busy for *_, busy in parts) // steps,
             lines=tuple(self._facts.code_lines.place(place) for place in shown),
+            has_others=has_others,
             deepest=self.place(deepest),
             share=lines[deepest] / whole,
             call=self._call(name, shown[0], deepest if lines[deepest] > _OTHERS * whole else shown[0]) if shown else "",
-            launches=sum(count for pair, count in self._launched.items() if {*pair} & {*shown}) // steps,
+            launches=sum(count for pair, count in self._launched.items() if {*pair} & launching) // steps,
             spans=self._spans(set(lines)),
         )
 

@@ -344,3 +344,10 @@ def test_a_function_that_torch_compiles_in_the_cell_is_compiled_whole(cells: Cel
     assert cells.run("torch._dynamo.utils.counters['stats']['unique_graphs']") == 1
     assert not cells.run("dict(torch._dynamo.utils.counters['graph_break'])")
     cells.run("torch._dynamo.reset()")
+
+
+def test_names_a_line_and_others(cells: Cells) -> None:
+    body = "\n".join(f"    y{number} = np.sin(x)" for number in range(12))
+    run = cells.profile(f"for step in range(10):\n{body}")
+    (first, *_) = [found for found in run.advice() if found.cause == "launches"]
+    assert " and others launch 12 small kernels a step" in first.title

@@ -78,7 +78,9 @@ def _finding(
     overlap = facts.overlapping(host, found.spans) if host else np.zeros(0, np.int64)
     cause, cell = found.cause, times.cell
     place = lines_called(found.lines, cell) or _UNNAMED.get(cause.name, "The host")
-    several = len(found.lines) > 1
+    if found.has_others:
+        place += " and others"
+    several = len(found.lines) > 1 or found.has_others
     words = dict(zip(("s", "es", "ies"), _ENDINGS[several], strict=True))
     words |= {"place": place, "device": facts.device, "count": counted(found.launches, "small kernel")}
     template = cause.title
@@ -87,7 +89,7 @@ def _finding(
     title = template.format(**words)
     if rule != NAME:
         title += " between steps"
-    if found.call:
+    if found.call and not found.has_others:
         title += f": {code(found.call)}"
     call = code(found.call) if found.call else "it"
     action = cause.action_for(facts.device, facts.info).replace("{call}", call)
