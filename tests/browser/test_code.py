@@ -105,6 +105,56 @@ def test_a_line_of_the_cell_chooses_its_kernels(
     assert line.get_attribute("aria-pressed") == "true"
 
 
+# What is where in a report: the bar, the lanes and the axis of the strip, titles of findings, and what sticks out.
+_LOOK = """report => {
+    const left = (one) => Math.round(one.getBoundingClientRect().left);
+    const all = (selector) => [...report.querySelectorAll(selector)];
+    const output = report.closest(".jp-OutputArea-output"), [bar, ...lanes] = all("img[width='100%']");
+    return {
+        bar: [bar.clientWidth / report.clientWidth, bar.clientHeight],
+        lanes: lanes.map((one) => [left(one), one.clientWidth]),
+        axis: left(all(".npuprof-tick")[0]),
+        patches: all(".npuprof-patch").filter((one) => one.clientWidth > 5 && one.clientHeight > 5).length,
+        titles: all(".npuprof-title > *").map((one) => left(one) - left(report)),
+        bold: Number(getComputedStyle(all(".npuprof-step > *")[0]).fontWeight),
+        cut: output.scrollWidth - output.clientWidth,
+    };
+}"""
+
+
+def test_a_report_that_is_not_trusted_is_readable(open_notebook: OpenNotebook, tmp_path: Path) -> None:
+    notebook = open_notebook([SETUP, CELL.format(output=output(tmp_path))], width=1100, dark=True)
+    page = notebook.page
+    notebook.run(0)
+    notebook.run(1)
+    notebook.cell(1).locator("summary", has_text="Timeline, flame graph").wait_for()
+    page.evaluate(
+        "() => { for (const one of jupyterapp.shell.currentWidget.content.widgets) one.model.trusted = false }"
+    )
+    page.wait_for_function("() => !document.querySelector('.npuprof-report ~ style, style ~ .npuprof-report')")
+    settle(page)
+    page.screenshot(path=tmp_path / "untrusted.png")
+    report = notebook.cell(1).locator(".npuprof-report").first
+    look = report.evaluate(_LOOK)
+    text = report.inner_text()
+    assert "a step" in text
+    assert "For the rest it waits, mostly for line 4" in text
+    assert look["bold"] >= 600
+    width, height = look["bar"]
+    assert width > 0.9
+    assert height == 10
+    assert look["patches"] >= 2
+    assert len(look["lanes"]) == 2  # of the host and the device
+    assert look["lanes"][0] == look["lanes"][1]
+    assert abs(look["axis"] - look["lanes"][0][0]) <= 1
+    assert max(look["titles"]) < 100
+    assert look["cut"] <= 1
+    lines = report.locator("pre").inner_text().splitlines()
+    (begin,) = (line.index("for batch") for line in lines if "for batch" in line)
+    inner = [line.index(code) for line in lines for code in ("time.sleep", "y = ", "losses.append") if code in line]
+    assert inner == [begin + 4] * 3
+
+
 _PLACE = """() => {
     const cells = [...document.querySelectorAll('.jp-Notebook .jp-Cell')];
     const at = cells.findIndex(cell => cell.classList.contains('jp-mod-active'));
