@@ -232,6 +232,7 @@ def test_every_tab_opens(open_explorer: Open, tmp_path: Path) -> None:
     _wait_for_a_wide_figure(page)
     peak = page.locator(".npuprof-clicked .scatterlayer .points path").last.bounding_box()
     page.mouse.move(peak["x"] + peak["width"] / 2, peak["y"] + peak["height"] / 2, steps=3)
+    page.locator(".npuprof-clicked .hoverlayer", has_text="49.0 MiB at").wait_for()  # a click is where plotly hovers
     page.mouse.down()
     page.mouse.up()
     page.locator(".said[aria-live]", has_text="PTA allocated device 0 49 MiB").wait_for()

@@ -199,7 +199,7 @@ def compared(explorer: Explorer) -> widgets.Widget:
 def _clicked_view(explorer: Explorer) -> widgets.Widget:
     axis = memory_axis(explorer.run.tables)
     clicks = Clicks(lambda place: explorer.show_moment(axis.moment(place)))
-    hint = widgets.HTML("<span class='faint'>Click a line or a star: the timeline shows that moment.</span>")
+    hint = widgets.HTML("<span class='faint'>Click a line or a dot: the timeline shows that moment.</span>")
     box = _column(hint, shown(explorer.run.plot_memory()), clicks)
     box.add_class(CLICKED_CLASS)
     return box
