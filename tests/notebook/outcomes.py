@@ -9,13 +9,17 @@ from tests.notebook.kernel import Content, Executed, Kernel
 
 _DIFFERS = (
     (r"\x1b\[[\d;]*m", ""),
-    (r"0x[0-9a-f]{4,}", "0x"),
-    (r"\b[0-9a-f]{32}\b|\b[0-9a-f-]{36}\b", "id"),
+    (r"0x[0-9a-f]{4,}|(?<=object at )[0-9a-f]{8,}", "0x"),
+    (r"(?<![0-9a-f])[0-9a-f]{32}\b|\b[0-9a-f-]{36}\b|(?<=msg_id: )\S+", "id"),
+    (r"(?:/[\w.+-]+)+/", "/"),  # folders
     (r"(ipykernel_|_)\d{4,}\b", r"\1n"),  # names of files of cells
-    (r"\b\d+(\.py, line)", r"n\1"),
+    (
+        r"\b\d+(?=\.py\b)|(?<=Task-)\d+|(?<=pid=)\d+|(?<=parent=)\d+|(?<=count=)\d+|(?<=stopped )\d+|(?<=Thread-)\d+",
+        "n",
+    ),
     (r"In\s?\[\d+\]", "In[n]"),
     (r"-{10,}|(?<=\w) {3,}(?=\S)", " "),
-    (r"[\d.]+ ?(ns|[μµ]s|us|ms|s)\b", "a time"),
+    (r"[\d.]+(e[+-]\d+)? ?(ns|[μµ]s|us|ms|s)\b", "a time"),
     (r"(# )?%%npuprof.*", "# first line"),
 )
 """Patterns of what is another in each run, and what stands for it."""
