@@ -34,7 +34,7 @@ _BAR_PX = 120
 _GAP = "⋮"
 _MOST_TICKS = 5.5
 _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
-_TICK_ROOM = 0.06  # of an axis, for its last label
+_TICK_ROOM = 0.1  # of an axis, for its last label
 
 
 def report_html(report: Report, part: Literal["all", "top", "folds"] = "all", above: str = "") -> str:

@@ -117,13 +117,14 @@ _LOOK = """report => {
         patches: all(".npuprof-patch").filter((one) => one.clientWidth > 5 && one.clientHeight > 5).length,
         titles: all(".npuprof-title > *").map((one) => left(one) - left(report)),
         bold: Number(getComputedStyle(all(".npuprof-step > *")[0]).fontWeight),
+        code: getComputedStyle(all("pre")[0]).whiteSpace,
         cut: output.scrollWidth - output.clientWidth,
     };
 }"""
 
 
 def test_a_report_that_is_not_trusted_is_readable(open_notebook: OpenNotebook, tmp_path: Path) -> None:
-    notebook = open_notebook([SETUP, CELL.format(output=output(tmp_path))], width=1100, dark=True)
+    notebook = open_notebook([SETUP, CELL.format(output=output(tmp_path))], width=900, dark=True)
     page = notebook.page
     notebook.run(0)
     notebook.run(1)
@@ -148,6 +149,7 @@ def test_a_report_that_is_not_trusted_is_readable(open_notebook: OpenNotebook, t
     assert look["lanes"][0] == look["lanes"][1]
     assert abs(look["axis"] - look["lanes"][0][0]) <= 1
     assert max(look["titles"]) < 100
+    assert look["code"] == "pre"  # no line is broken
     assert look["cut"] <= 1
     lines = report.locator("pre").inner_text().splitlines()
     (begin,) = (line.index("for batch") for line in lines if "for batch" in line)
