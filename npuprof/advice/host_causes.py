@@ -331,6 +331,8 @@ class HostTimes:
         )
         launching = ~known & (spread | is_short) & ~by_text[line + 1]
         keys["name"] = keys["name"].where(~launching, LAUNCHES)
+        launches_none = (keys["name"] == LAUNCHES).to_numpy(bool) & (line >= 0) & (launches == 0)
+        keys["name"] = keys["name"].where(~launches_none, "")
         sums = keys.groupby(["caller", "line", "name"], as_index=False)[["time", "busy"]].sum()
         parts = [sums[(sums["name"] != "").to_numpy(bool)]]
         for caller, at, _, spent, _ in sums[(sums["name"] == "").to_numpy(bool)].itertuples(index=False):
