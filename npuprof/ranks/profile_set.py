@@ -796,7 +796,8 @@ class ProfileSet(LongText, Exports):
         return self._runs.merged_info
 
     def _finding(self) -> str:
-        return self._seen().title if self._is_seen_at_once() else ""
+        unread = any(entry.outcome is None for entry in self._runs.entries if not entry.is_cluster)
+        return "" if unread or not self._is_seen_at_once() else self._seen().title  # no rank is read for a title
 
     def _stages(self) -> Mapping[int, int]:
         try:
