@@ -49,7 +49,7 @@ def test_a_loop_that_waits_between_its_steps_is_told_everywhere(*, marks: bool) 
     assert require("between_steps > 70% and idle < 1%", gate_figures(advice))
     of_last = run.breakdown().query("step == 4")
     assert of_last["part"].tolist() == ["computing"]
-    drawn = {bar.name: max(bar.y) for bar in plot_step_parts(run.accounting.by_part(), run.info).data}
+    drawn = {bar.name: max(bar.x) for bar in plot_step_parts(run.accounting.by_part(), run.info).data}
     assert drawn["between steps"] == 22
 
 

@@ -75,7 +75,6 @@ def test_every_stated_step_time_agrees(cells: Cells, code: str) -> None:
     single = basis.outliers == 1
     (judged,) = check("step < 1s", figures(advice))
     assert judged.left_ns == (advice.usual_ns if single else advice.judged_ns)
-    assert single or advice.judged_ns <= advice.step_ns
 
 
 def test_a_rerun_says_the_means(cells: Cells) -> None:

@@ -242,7 +242,7 @@ def _placed(run: Profile) -> Parts:
 def _bars(run: Profile) -> Parts | None:
     if not (run.accounting.steps["basis"] != "run").any():
         return None
-    bars = {bar.name: float(np.sum(bar.y)) for bar in run.plot_steps().data}
+    bars = {bar.name: float(np.sum(bar.x if bar.orientation == "h" else bar.y)) for bar in run.plot_steps().data}
     unit_ns = run.accounting.steps["duration_ns"].sum() / sum(bars.values())
     exact = 10 ** round(math.log10(unit_ns))  # a unit of time
     return {name: height * exact for name, height in bars.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import astuple, replace
+import re
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,11 @@ def test_every_figure_of_all_ranks_has_a_tab(runs: ProfileSet) -> None:
         for one in _all(explorer.widget)
         if isinstance(one, widgets.Output)
     ]
-    drawn = [figure["layout"]["title"]["text"].partition(" · ")[0] for figure in figures]
-    assert drawn[:3] == ["All ranks on one clock", "Steps of all ranks", "Pipeline"]
-    assert drawn[3:] == [*titles[1:4], "Communication", "Communication matrix", *titles[5:]]
+    drawn = [re.findall(r"<b>(.*?)</b>", figure["layout"]["title"]["text"])[0] for figure in figures]
+    assert drawn[:3] == ["All ranks on one clock", "The NPUs are idle 50.0 % of the time", "Pipeline"]
+    assert "of host time" in drawn[3]
+    assert "memory peaks" in drawn[5]
+    assert drawn[6:] == ["Communication", "Communication matrix", *titles[5:]]
     assert "rank 2" in str(figures[4]["data"][0]["x"])
     assert "could not be made" not in _texts(explorer.widget)
     lanes = [title for group in explorer.timeline.rows for _, title in map(astuple, group) if title]
