@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
 import re
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
