@@ -9,15 +9,18 @@ _OF_A_BUSY_HOST = (r".",)  # a busy machine stalls single steps: claims about fi
 # The sampler looks when the host lets it: which frames of Python it meets differs.
 _FRAMES = (r"^\S+\.py(\(#\)|:)", r"^thread$", r"^<?[\w.]+>?:?,?$")
 
+_TITLES = (r"^The NPU idles # of a step: ", r"^(most|all|mostly)$")
+
 MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "load_my_result": {"path": _OF_A_BUSY_HOST, "timeline": _FRAMES},
+    "load_my_result": {"path": _OF_A_BUSY_HOST, "timeline": (*_FRAMES, *_TITLES), "steps": _TITLES},
     "quickstart": {
         "train": _OF_A_BUSY_HOST,
         "mended": _OF_A_BUSY_HOST,
         "history": (r"noise|faster",),
     },
     "explorer_tour": {
-        "timeline": _FRAMES,
+        "timeline": (*_FRAMES, *_TITLES),
+        "steps": _TITLES,
         "flame": _FRAMES,
         "counters": (r"^(HBM|read|write|#/s)$",),  # a run that is over before their first sample has none
     },
@@ -39,5 +42,5 @@ MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "what": (r"^(at|In|and|line|unexplained,|\(#\);?|\[#\],?|#[;,]?)$",),  # how many lines have most of it
         "lines": (r"^(# )+",),  # which lines have costs and marks
     },
-    "slow_step": {"advice": _OF_A_BUSY_HOST, "see": (r"^aclrt",)},
+    "slow_step": {"advice": _OF_A_BUSY_HOST, "lines": _OF_A_BUSY_HOST, "see": (r"^aclrt",)},
 }

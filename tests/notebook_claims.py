@@ -16,7 +16,7 @@ assert not len(broken.kernels)
 assert len(broken.communication)
 """,
         "what": """\
-assert overview.verdict.startswith("Rank 5 is slow")
+assert overview.verdict.startswith("Rank 5 takes ")
 """,
         "versus": """\
 assert (here / peer).max() > 1.03
@@ -126,7 +126,7 @@ assert "cannot tell the chip" in arithmetic.efficiency().attrs["notes"][0]
     },
     "published_torch_npu": {
         "first": """\
-assert runs.overview().verdict.startswith("Pipeline imbalance, not a slow card")
+assert runs.overview().verdict.startswith("Stage 1 (ranks 2 and 3) takes ")
 """,
         "why": """\
 assert next(iter(runs.advice())).rule == "pipeline_imbalance"
@@ -168,7 +168,7 @@ assert 0 < cost["written_bytes"] < 10_000_000
     },
     "shell_ranks": {
         "picture": """\
-assert npuprof.load_set(job).overview().verdict.startswith("Rank 21 is slow")
+assert npuprof.load_set(job).overview().verdict.startswith("Rank 21 takes ")
 assert npuprof.load_set(job).advice().fired[0].rule == "slow_rank"
 """,
     },
