@@ -104,7 +104,7 @@ def test_a_cell_its_code_and_its_report(open_notebook: OpenNotebook, theme: str,
     notebook = _open(open_notebook, theme, _readme_cells())
     notebook.run(1)
     cell = notebook.run(2)
-    wait_for_text(cell, "The host starves the NPU")
+    wait_for_text(cell, "keeps the NPU waiting")
     take("cell", cell, tallest=760)
 
 

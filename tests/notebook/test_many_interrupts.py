@@ -57,7 +57,8 @@ def test_many_interrupts_leave_nothing_behind(tmp_path: Path, code: str, gap_s: 
         kernel.wait_until_nothing_is_aborted()
         kernel.run("%npuprof stop")  # an error unless the end of the run was interrupted, too
         assert "nothing is collecting" in kernel.run("%npuprof").stream()
-        kernel.run("import threading\n[one.join() for one in threading.enumerate() if one.name == 'npuprof-patience']")
+        threads = "__import__('threading').enumerate()"
+        kernel.run(f"[each.join() for each in {threads} if each.name == 'npuprof-patience'];")
         assert kernel.evaluate(_STATE) == before
         again = kernel.run("%%npuprof\nfor i in range(3):\n    j = i\nj")
         assert (again.status, again.value) == ("ok", "2")
