@@ -218,7 +218,9 @@ _COMMAND = re.compile(
 def _pieces(node: ast.JoinedStr) -> tuple[str, list[ast.expr]]:
     text, values = "", []
     for piece in node.values:
-        if isinstance(piece, ast.FormattedValue):
+        if isinstance(piece, ast.FormattedValue) and piece.format_spec and ast.unparse(piece.format_spec) == "f'd'":
+            text += "0"  # a number
+        elif isinstance(piece, ast.FormattedValue):
             text += _VALUE
             values.append(piece.value)
         else:

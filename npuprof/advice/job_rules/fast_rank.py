@@ -39,7 +39,7 @@ def check(facts: JobFacts) -> Finding:
         gain_hi_ns=gain,
         detail=f"The work is the same. Either {others} are all slow, or {fast} {has} less to do; times alone do not "
         f"tell{more}",
-        action=f"Compare their kernels: `runs.side_by_side([{most.ranks[0]}, {most.others[0]}])`.",
+        action=f"Compare their kernels: `runs.side_by_side([{most.ranks[0]:d}, {most.others[0]:d}])`.",
         place=fast,
         table="communication",
         rows=facts.members[most.ranks[0]].tables["communication"],

@@ -83,7 +83,7 @@ def _compared(facts: JobFacts, rank: int, stage: int) -> str:
     others = [other for other in facts.members if other != rank]
     if not others:
         return f"Move layers away from stage {stage}, or check the card of rank {rank}."
-    return f"See whether the same kernels take longer: `runs.side_by_side([{rank}, {others[0]}])`."
+    return f"See whether the same kernels take longer: `runs.side_by_side([{rank:d}, {others[0]:d}])`."
 
 
 def _as_fast(facts: JobFacts, played: Job, rank: int, others_ns: Sequence[int]) -> int:
