@@ -244,6 +244,12 @@ def test_values_read_by_the_host_are_waits(direction: str, size: int, state: str
     assert found["copies"].state == state
 
 
+def test_copies_beside_values_are_bounded() -> None:
+    tasks = table("tasks", [(100, 30), (200, 30)]).assign(copy_direction="device to host", copied_bytes=[4, 4096])
+    found = advice(steps=table("steps", [(0, 1000)]), kernels=table("kernels", [(0, 40)]), tasks=tasks)["copies"]
+    assert (found.cost_ns, found.confidence, len(found.rows)) == (30, "bounded", 1)
+
+
 def test_short_kernels_matter_where_the_host_is_late() -> None:
     steps, calls = table("steps", [(0, 1000)]), table("operators", [(0, 1000)])
     late = advice(steps=steps, kernels=table("kernels", [(at, 5) for at in range(0, 1000, 50)]), operators=calls)

@@ -9,6 +9,7 @@ import pandas as pd
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
+from npuprof.advice.gains import gain_of
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.words.quantities import counted
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 NAME = "copies"
 _THRESHOLD = 0.01  # of the step
+_TO_HOST = ("device to host", "device to host ex")
 _VALUE_BYTES = 64  # up to which a copy to the host is a value that code waits for: a finding of the host
 
 
@@ -28,7 +30,8 @@ def check(facts: Facts) -> Finding:
     if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)
     overlap = facts.overlapping("tasks", facts.spans(["copy"]))
-    if (values := _values(tasks) & (overlap > 0)).any():
+    has_values = (values := _values(tasks) & (overlap > 0)).any()
+    if has_values:
         cost = cost * int(overlap[~values].sum()) // int(overlap.sum())
         overlap[values] = 0
         if cost <= _THRESHOLD * facts.usual_ns:
@@ -39,7 +42,7 @@ def check(facts: Facts) -> Finding:
         "fires",
         title="Data is copied while nothing computes",
         cost_ns=cost,
-        **facts.gain(cost, part=["copy"]),
+        **(gain_of(0, cost) if has_values else facts.gain(cost, part=["copy"])),  # a replay takes every copy out
         detail=f"{counted(len(rows), 'copy', 'copies')} run while no kernel and no collective does",
         action="Copy from pinned memory with `non_blocking=True`, in fewer and larger copies.",
         table="tasks",
@@ -52,9 +55,8 @@ def _values(tasks: pd.DataFrame) -> Bools:
     """Return which tasks copy no more than a value or two to the host, as `.item()` does."""
     if not {"copied_bytes", "copy_direction"} <= {*tasks}:
         return np.zeros(len(tasks), np.bool_)
-    to_host = tasks["copy_direction"].astype(str).str.fullmatch("device to host|dtoh|DtoH|D2H", case=False)
-    small = tasks["copied_bytes"].astype("Float64").fillna(np.inf) <= _VALUE_BYTES
-    return (to_host & small).to_numpy(np.bool_)
+    is_small = tasks["copied_bytes"].le(_VALUE_BYTES).fillna(value=False)
+    return (tasks["copy_direction"].isin(_TO_HOST) & is_small).to_numpy(np.bool_)
 
 
 RULE = Rule(NAME, "copies while nothing else runs", check, frozenset({GPU, NPU}))
