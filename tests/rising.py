@@ -1,4 +1,4 @@
-"""Runs in which one quantity rises and all others stay small."""
+"""Runs with any number of rows of one kind, and few of all others."""
 
 from __future__ import annotations
 

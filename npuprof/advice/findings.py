@@ -136,7 +136,7 @@ class Advice(LongText):
 
     @cached_property
     def judged_rows(self) -> Int64:
-        """The steps that gates judge: those of the basis without outliers that have nothing in common with another."""
+        """The steps that gates judge: the basis without outliers that have nothing in common with another."""
         return judged_rows(self.facts)
 
     @property

@@ -15,8 +15,8 @@ from npuprof.analysis.correlation import Causes, causes
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, is_of_host
 from npuprof.analysis.intervals import total, union
 from npuprof.analysis.memory_peak import memory_peak
-from npuprof.arrays import Bools
 from npuprof.lines.frames import Frame, cell_name, frame_text
+from npuprof.tables import sampled
 
 _ADDRESS = re.compile(r"(?: object)? at 0x[0-9a-f]+")
 _GROUPS: Mapping[str, tuple[Key, ...]] = {"line": ("line",), "module": ("module",), "operator": ("op", "shapes")}
@@ -95,7 +95,7 @@ def host_times(tables: Mapping[str, pd.DataFrame], accounting: Accounting, top: 
         parts=_parts(accounting),
         steps=accounting.basis.count if has_steps else 0,
         operators=len(calls) or None,
-        python=None if _sampled(tables["python"]).any() else len(tables["python"]) or None,
+        python=None if sampled(tables["python"]).any() else len(tables["python"]) or None,
         operators_ns=total(union(starts, starts + calls["duration_ns"].to_numpy(np.int64))) if len(calls) else None,
         operators_by={name: table.head(top).reset_index(drop=True) for name, table in groups.items()},
         functions=_functions(tables["python"], correlation, top),
@@ -111,11 +111,6 @@ def _parts(accounting: Accounting) -> dict[str, int]:
     return {str(name): int(time) for name, time in times.items() if time}
 
 
-def _sampled(python: pd.DataFrame) -> Bools:
-    """Return which Python calls samples saw."""
-    return python["sampled"].to_numpy(bool) if "sampled" in python else np.zeros(len(python), bool)
-
-
 def _functions(python: pd.DataFrame, correlation: Causes, top: int) -> pd.DataFrame:
     """Return the Python functions with the most time without what they called."""
     own_ns = correlation.self_ns[correlation.first_row["python"] :][: len(python)]
@@ -127,7 +122,7 @@ def _functions(python: pd.DataFrame, correlation: Causes, top: int) -> pd.DataFr
         (cell,) = cells
         short = np.array([name.replace(cell, cell_name(cell), 1) for name in short], dtype=object)
     short = np.array([frame_text(name) for name in short], dtype=object)
-    calls = python.assign(name=short[python["name"].cat.codes], own_ns=own_ns, sampled=_sampled(python))
+    calls = python.assign(name=short[python["name"].cat.codes], own_ns=own_ns, sampled=sampled(python))
     table = calls.groupby("name").agg(
         count=("own_ns", "size"), sampled=("sampled", "any"), own_ns=("own_ns", "sum"), total_ns=("duration_ns", "sum")
     )

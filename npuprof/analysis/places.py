@@ -185,8 +185,8 @@ class Places:
         """Return for each sample the number of the functions that were running."""
         python = self.tables["python"]
         if "sampled" in python:  # not the statements, which are known whatever was sampled
-            codes = codes[: len(python)][python["sampled"].to_numpy(bool)]
-            python = python[python["sampled"].to_numpy(bool)]
+            seen = schema.sampled(python)
+            codes, python = codes[: len(python)][seen], python[seen]
         start, duration, thread = (python[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns", "thread_id"))
         nesting = Nesting.build(start, start + duration, thread)
         path = paths(nesting.parents, nesting.depths(), codes[: len(python)][nesting.order])

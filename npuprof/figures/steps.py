@@ -132,7 +132,7 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, finding: str = "", max_b
 
 
 def _key(parts: pd.DataFrame, drawn: Sequence[str]) -> list[tuple[str, str]]:
-    """Return name, share and colour of each part; the shares are those of the report."""
+    """Return name, share and colour of each part, with the report's shares."""
     counted = parts.iloc[basis_of(parts).rows]
     whole = int(counted["duration_ns"].sum())
     return [(f"{NAMES[part]} {share(int(counted[part].sum()), whole)}", PARTS[part]) for part in drawn]

@@ -18,7 +18,7 @@ from npuprof.analysis.idle_causes import MODULE
 from npuprof.arrays import Bools, Int64
 from npuprof.flame.launch_stacks import LaunchStacks, launch_stacks
 from npuprof.lines.frames import frame_text
-from npuprof.tables import matching
+from npuprof.tables import matching, sampled
 
 Weight: TypeAlias = Literal["host", "device", "count"]
 """The weight of a path: time on host threads, time of its kernels on the device, or number of slices."""
@@ -178,12 +178,6 @@ class MergedCalls:
         return PathWeights(amounts, total, callees)
 
 
-def _sampled_rows(tables: Mapping[str, pd.DataFrame]) -> Int64:
-    """Return the host rows that samples saw; the Python calls come first."""
-    python = tables["python"]
-    return np.flatnonzero(python["sampled"].to_numpy(bool)) if "sampled" in python else np.zeros(0, np.int64)
-
-
 def has_modules(tables: Mapping[str, pd.DataFrame]) -> bool:
     """Return whether calls of modules (``nn.Module``) were recorded."""
     return bool(_modules(tables).any())
@@ -216,7 +210,9 @@ def merged_calls(tables: Mapping[str, pd.DataFrame], *, by_module: bool = False)
         stacked = _add_stacked(nodes_so_far, stacks, codes, _codes_of_frames(tables, stacks.frames, len(labels)))
         above = np.where(stacks.rows[at] == launchers, stacked[at], above)
     kernel_nodes = nodes_so_far.add(above, codes[host:])
-    return nodes_so_far.in_order(labels, nodes, kernel_nodes, causes_of_slices, _sampled_rows(tables))
+    return nodes_so_far.in_order(
+        labels, nodes, kernel_nodes, causes_of_slices, np.flatnonzero(sampled(tables["python"]))
+    )
 
 
 def _under_forward(tables: Mapping[str, pd.DataFrame], causes: Causes) -> Int64:
@@ -287,7 +283,7 @@ def _factorize(keys: Int64) -> tuple[Int64, Int64]:
 
 
 def _codes_of_frames(tables: Mapping[str, pd.DataFrame], frames: Sequence[str], label_count: int) -> Int64:
-    """Return the code of each frame of the stacks: that of the Python calls of its name, such as a stamped line."""
+    """Return the code of each frame of the stacks: Python calls of the same name, such as a stamped line, share it."""
     names = pd.Index(tables["python"]["name"].cat.categories.astype(str))
     known = names.get_indexer(pd.Index(frames, dtype=names.dtype)) if len(frames) else np.zeros(0, np.int64)
     own = np.arange(len(frames)) + label_count - 1 - len(frames)

@@ -39,7 +39,7 @@ class Part:
     bytes: Mapping[str, int]
 
 
-# Measured with runs in which one quantity rises (tests/rising.py) and with loops of 500 to 50,000 iterations.
+# Measured with the runs of tests/rising.py, and with loops of 500 to 50,000 iterations.
 _ALWAYS = Part(
     "headline, findings and code",
     "",

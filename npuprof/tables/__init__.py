@@ -155,6 +155,13 @@ def rows_named(names: pd.Categorical, wanted: Iterable[bool]) -> npt.NDArray[np.
     return rows
 
 
+def sampled(python: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return a mask of the Python calls that samples saw, whose number is not one of calls."""
+    if "sampled" not in python:
+        return np.zeros(len(python), np.bool_)
+    return python["sampled"].to_numpy(np.bool_)
+
+
 def sort_by_time(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows sorted by start, longer first at equal starts, so that callers precede their callees."""
     key = "start_ns" if "start_ns" in frame else "time_ns"

@@ -74,7 +74,7 @@ def messages(executed: Executed, comms: set[str]) -> list[tuple[str, str]]:
 
 
 def outcome(executed: Executed, comms: set[str] | None = None) -> Outcome:
-    """Return the status, the messages and the payload of a cell; `comms` is that of :func:`messages`."""
+    """Return the status, the messages and the payload of a cell; `comms` as :func:`messages` takes it."""
     payload = [
         (each["source"], steady(str({key: each[key] for key in each if key != "source"})))
         for each in executed.reply["payload"]

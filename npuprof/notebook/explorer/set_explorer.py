@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 _TIMELINE, _ALL, _RUNS = "Timeline", "All ranks", "Runs"
-
-
 _MOST_LISTED = 60
 
 

@@ -126,7 +126,7 @@ class Stamped:
 
 
 class _StampedNodes:
-    """The nodes of stacks that statements begin, beside those of a tree; the frames of statements follow the tree's."""
+    """Nodes of stacks with statements at their root; the frames of statements come after those of the tree."""
 
     def __init__(self, samples: Samples, cells: Bools) -> None:
         self._parents, self._frames = samples.node_parent.tolist(), samples.node_frame.tolist()
@@ -510,7 +510,7 @@ def _name(file: str, line: int, function: str) -> str:
 
 
 def _table(calls: SampledCalls, node_frame: Int64, names: list[str], stamps: list[str]) -> pd.DataFrame:
-    """Return the table of calls; the names of `stamps`, which are exact, come after those of the sampled frames."""
+    """Return the table of calls; frames beyond `names` are of statements, whose times are exact."""
     codes: dict[str, int] = {}
     code_of_frame = np.array([codes.setdefault(name, len(codes)) for name in [*names, *stamps]], np.int64)
     code = code_of_frame[node_frame[calls.node]] if len(calls.node) else np.zeros(0, np.int64)
