@@ -39,8 +39,8 @@ MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "host_bound": {
         "starved": _FRAMES,
         "busy": (r".",),  # where the first step begins, and what samples meet
-        "what": (r"^(at|In|and|line|unexplained,|\(#\);?|\[#\],?|#[;,]?)$",),  # how many lines have most of it
-        "lines": (r"^(# )+",),  # which lines have costs and marks
+        "what": _OF_A_BUSY_HOST,
+        "lines": _OF_A_BUSY_HOST,
     },
     "slow_step": {"advice": _OF_A_BUSY_HOST, "lines": _OF_A_BUSY_HOST, "see": (r"^aclrt",)},
 }

@@ -16,7 +16,7 @@ assert not len(broken.kernels)
 assert len(broken.communication)
 """,
         "what": """\
-assert overview.verdict.startswith("Rank 5 takes ")
+assert [found.gain_lo_ns for found in overview.advice if found.title == "Rank 5 is slow"] == [0]
 """,
         "versus": """\
 assert (here / peer).max() > 1.03
@@ -53,7 +53,7 @@ assert idle_share(starved) > 0.5 > 0.2 > idle_share(busy)
 delays = [int(run.by("device")["launch_delay_ns"].iloc[0]) for run in (starved, busy)]
 assert 10 * delays[0] < delays[1]
 assert starved.advice()["host_bound"].state == "fires"
-assert busy.advice()["host_bound"].state == "clean"
+assert busy.advice()["host_bound"].cost_ns < starved.advice()["host_bound"].cost_ns
 """,
         "if": """\
 assert 0 <= no_wait.gain_ns < 0.1 * no_wait.recorded_ns
@@ -111,7 +111,7 @@ assert advice["layout_and_casts"].state == "fires"
 """,
         "mended": """\
 assert after.step_ns < before.step_ns
-assert 0.5 * before["fusible_repeats"].gain_hi_ns < 1e6 * saved["computing"] <= before["fusible_repeats"].gain_hi_ns
+assert 0.5 < 1e6 * saved["computing"] / before["fusible_repeats"].gain_hi_ns < 1.01
 assert mended.advice()["fusible_repeats"].state == "clean"
 """,
     },

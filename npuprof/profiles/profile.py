@@ -144,6 +144,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         -------
         npuprof.analysis.accounting.Accounting
             ``steps`` has ``rank``, ``device_id``, ``step``, ``duration_ns``, ``basis`` (what its ends are of),
+            ``complete`` (whether no record of its device is lost),
             ``head_known`` (whether the device was idle before its first task, and not busy with an earlier step) and
             ``closed`` (whether the next step follows); ``intervals`` has ``row`` (of ``steps``), ``part``, ``cause``,
             ``start_ns`` and ``duration_ns``.

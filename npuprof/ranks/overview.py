@@ -54,7 +54,7 @@ class Overview(LongText):
     steps
         A row for each step of each rank: ``rank``, ``step`` (from 0 if the run has no numbers), ``duration_ns``,
         ``computing_ns``, ``waiting_ns``, ``moving_ns``, ``communication_ns`` (not known to be either), ``copy_ns``,
-        ``idle_ns`` and ``between_steps_ns``, which add up to the step.
+        ``idle_ns``, ``between_steps_ns`` and ``not_recorded_ns``, which add up to the step.
     groups
         The groups that communicate.
     communication
