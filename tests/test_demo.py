@@ -38,7 +38,7 @@ def test_the_demo_runs_the_quickstart_which_finds_its_faults_and_writes_one_page
     assert cli.main(["demo", "--output", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "simulated NPU" in printed
-    assert "keeps the NPU waiting" in printed
+    assert "Line 4" in printed
     assert str(tmp_path / "report.html") in printed
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "simulated" in page.lower()
@@ -65,11 +65,12 @@ def _check_faults(cells: Mapping[str, Any]) -> None:
     shown = {name: _shown(cells[name], "text/plain") for name in ("train", "mended")}
     assert len(cells["train"].source.splitlines()) <= 20
     assert "18 of 20 steps, the loop of line 3" in shown["train"]
-    for finding in ("Line 4 keeps the NPU waiting: `next_batch()`", "small kernels a step", "Line 9 waits for the NPU"):
-        assert finding in shown["train"]
     assert re.search(r"-  9 +losses \+= \[each\.item\(\)", shown["mended"])
     slow, mended = (npuprof.load(path) for path in npuprof.history()["path"])
     assert len(slow.steps) == len(mended.steps) == 20
+    found = {(each.cause, line) for each in slow.advice() for _, line in each.lines}  # on a busy machine more
+    assert {("loader", 4), ("wait", 9)} <= found, found
+    assert found & {("launches", 6), ("launches", 10)}, found
     assert mended.advice().step_ns < slow.advice().step_ns
     by_line = slow.by("line")
     by_line["text"] = by_line["line"].astype(str)
