@@ -31,7 +31,7 @@ function crumbs(names) {
 function flameState(source, kept = {}) {
     /** @type {Asked} */
     const asked = { step: null, thread: null, byModule: false, ...kept.asked };
-    let turn = 0;
+    let turn = 0, newest = Promise.resolve();
     /** @type {Set<() => void>} */
     const listeners = new Set();
     const state = {
@@ -64,10 +64,12 @@ function flameState(source, kept = {}) {
                 if (state.text) state.tree.searched = looksNamed(state.tree.run, state.text, state.regex);
             } catch (error) { state.problem = `the regular expression cannot be read: ${error instanceof Error ? error.message : error}`; }
         },
-        /** Take over what is selected. */
-        async follow() {
+        /** Take over what is selected; done when the newest call is. @returns {Promise<void>} */
+        follow: () => (newest = state.take()),
+        /** @returns {Promise<void>} */
+        async take() {
             const mine = (turn += 1), run = await source.open(asked.byModule), part = await source.part(run, asked);
-            if (mine !== turn) return;
+            if (mine !== turn) return newest;
             if (state.tree?.run !== run) {
                 const before = state.tree ?? kept.tree, many = run.paths.parent.length, tree = state.tree = makeTree(run);
                 if (before) {
