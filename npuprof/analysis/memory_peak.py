@@ -90,8 +90,10 @@ def _places_of_blocks(tables: Mapping[str, pd.DataFrame], correlation: Causes, a
     if (stacks := tables["allocations"].get("stack")) is not None:
         return places_of_stacks(stacks)
     calls = _next_calls(tables)
+    rows = np.where((at < 0) & (calls >= 0), calls + correlation.first_row["api"], at)
+    running = _running_python(tables)
     return Places.build(tables, correlation).at(
-        np.where((at < 0) & (calls >= 0), calls + correlation.first_row["api"], at)
+        np.where((rows < 0) & (running >= 0), running + correlation.first_row["python"], rows)
     )
 
 
@@ -116,6 +118,24 @@ def _next_calls(tables: Mapping[str, pd.DataFrame]) -> Int64:
     return rows
 
 
+def _running_python(tables: Mapping[str, pd.DataFrame]) -> Int64:
+    """Return for each block the innermost Python row of the profiled cell that ran when it was allocated, -1 for none.
+
+    Blocks name no thread: where a second one made calls, none is known.
+    """
+    statements, python, moments = tables["statements"], tables["python"], tables["allocations"]["allocated_ns"]
+    threads = {*statements["thread_id"], *tables["api"]["thread_id"].dropna(), *tables["operators"]["thread_id"]}
+    if len(threads) != 1 or not len(statements):
+        return np.full(len(moments), -1, np.int64)
+    own = np.flatnonzero((python["thread_id"] == statements["thread_id"].iloc[0]).to_numpy(bool))
+    starts = python["start_ns"].to_numpy(np.int64)[own]
+    ends = starts + python["duration_ns"].to_numpy(np.int64)[own]
+    nesting = Nesting.build(starts, ends, np.zeros(len(own), np.int64))
+    allocated = moments.to_numpy(np.int64, na_value=np.iinfo(np.int64).min)
+    place = nesting.innermost(allocated, np.zeros(len(allocated), np.int64))
+    return np.where(place >= 0, np.append(own[nesting.order], -1)[place], -1)
+
+
 def blocks_at_peak(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> pd.DataFrame:
     """Return the blocks in use at the peak of each device, or of the host in a run without a device.
 
@@ -129,21 +149,24 @@ def blocks_at_peak(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> p
     Returns
     -------
     pandas.DataFrame
-        ``file``, ``line`` and ``function`` that allocated it, and ``size_bytes``. Memory of a device without a block
-        in the run is a row without a location, so that the sizes add up to those of :func:`memory_peak`.
+        ``file``, ``line`` and ``function`` that allocated it, ``device_id`` and ``size_bytes``. Memory of a device
+        without a block in the run is a row without a location, so that the sizes add up to those of
+        :func:`memory_peak`.
     """
     allocations, devices = tables["allocations"], owning_devices(tables)
     rows = _operators_of(tables) if len(allocations) else np.zeros(0, np.int64)
     at = np.where(rows >= 0, rows + correlation.first_row["operators"], -1)
     places = _places_of_blocks(tables, correlation, at)[["file", "line", "function"]]
-    parts = [places.iloc[:0].assign(size_bytes=np.zeros(0, np.int64))]
+    parts = [places.iloc[:0].assign(size_bytes=np.zeros(0, np.int64), device_id=pd.array([], "Int64"))]
     for device in [device for device in devices if device is not None] or devices:
         place, _, peak = _peak(tables, device)
         begun, ended, size = _lifetimes(allocations, device)
         alive = (begun <= place) & (ended > place) & (size > 0)
-        parts.append(places[alive].assign(size_bytes=size[alive]))
+        found = places[alive].assign(size_bytes=size[alive])
         if (before := peak - int(size[alive].sum())) > 0:
-            parts.append(pd.DataFrame({"line": pd.array([pd.NA], "Int64"), "size_bytes": [before]}))
+            rest = pd.DataFrame({"line": pd.array([pd.NA], "Int64"), "size_bytes": [before]})
+            found = pd.concat([found, rest], ignore_index=True)
+        parts.append(found.assign(device_id=pd.array([device] * len(found), "Int64")))
     blocks: pd.DataFrame = pd.concat(parts, ignore_index=True)
     return blocks
 

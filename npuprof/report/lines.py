@@ -68,11 +68,14 @@ class UserCode:
         if not len(known) or not known[measure].fillna(0).max():
             return None
         row = known.loc[known[measure].fillna(0).idxmax()]
-        file, line = str(row["file"]), int(row["line"])
-        name = f"line {line}" if file == self._texts.cell else line_text(file, line)
         time_ns = int(row[measure])
         is_most = 2 * time_ns >= int(self._lines[measure].fillna(0).sum())
-        return Costliest(name, self._text(file, line).strip(), time_ns, is_most)
+        return Costliest(*self.place(str(row["file"]), int(row["line"])), time_ns, is_most)
+
+    def place(self, file: str, line: int) -> tuple[str, str]:
+        """Return the name of a line in a sentence, and its text, which may be empty."""
+        name = f"line {line}" if file == self._texts.cell else line_text(file, line)
+        return name, self._text(file, line).strip()
 
     def shown(self, marks: Marks) -> list[Code]:
         """Return the lines of the profiled cell, or else of the file with the most time, with their costs per step."""

@@ -17,10 +17,11 @@ Look: TypeAlias = str
 
 @dataclass(frozen=True)
 class Warned:
-    """A reason to distrust the figures below it."""
+    """A reason to distrust the figures below it, and rows of an amount and what has it."""
 
     severity: Literal["error", "warning"]
-    text: str
+    text: Markup
+    rows: Sequence[tuple[str, Markup]] = ()
 
 
 @dataclass(frozen=True)

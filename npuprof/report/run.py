@@ -17,7 +17,7 @@ from npuprof.analysis.accounting import BETWEEN_STEPS
 from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.analysis.summary import Summary
-from npuprof.lines.frames import cell_text
+from npuprof.lines.frames import cell_text, line_text
 from npuprof.report.damage import damage_lines, damaged_tables, headline_mark
 from npuprof.report.facts import (
     PART_LABELS,
@@ -34,6 +34,7 @@ from npuprof.report.facts import (
 )
 from npuprof.report.lines import Costliest, UserCode
 from npuprof.report.model import Fold, Markup, Part, Problem, Report, Steps, Strip, Warned, code, plain
+from npuprof.report.out_of_memory import failed_allocation, out_of_memory
 from npuprof.report.strip import strip_of
 from npuprof.tables.info import AFTER_CELL, Info
 from npuprof.words.quantities import counted, duration, printable, share
@@ -81,7 +82,7 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
     info, notes = run.info, run.notes
     nothing = nothing_text(run.summary, info)
     cells = cell_classes(info.cells)
-    warnings = _warnings(info, notes)
+    warnings = _warnings(run, user_code)
     name = run_name(info)
     if nothing or not run.advice().step_ns:
         said = plain(nothing or run.advice().headline())
@@ -193,7 +194,8 @@ def _after_ns(info: Info) -> int:
 
 def _after_text(run: ReportedRun) -> Markup:
     """Return how long IPython worked after the code, if users notice that; empty otherwise."""
-    after_ns = 0 if run.info.selection else _after_ns(run.info)
+    is_not_said = run.info.selection or run.info.failed  # of a cell that failed, it is the traceback
+    after_ns = 0 if is_not_said else _after_ns(run.info)
     if after_ns < _LEAST_AFTER_NS or after_ns <= _AFTER_SHARE * (run.summary.wall_ns or 0):
         return ""
     return f"IPython took another {duration(after_ns)} after the code."
@@ -207,9 +209,14 @@ def _relative(path: Path) -> str:
         return path.name
 
 
-def _warnings(info: Info, notes: pd.DataFrame) -> list[Warned]:
+def _warnings(run: ReportedRun, user_code: Lines) -> list[Warned]:
     """Return why the figures cannot be trusted, or why there are none."""
+    info, notes = run.info, run.notes
     failed = [Warned("error", plain(f"The cell raised {info.failed}"))] if info.failed else []
+    if allocation := failed_allocation(info.failed):
+        lines = user_code()
+        place = (lambda file, line: (line_text(file, line), "")) if lines is None else lines.place
+        failed = [out_of_memory(allocation, run.advice().facts, place)]
     errors = [Warned("error", plain(line)) for line in error_lines(notes)]
     missing = [Warned("warning", plain(line)) for line in damage_lines(notes)]
     wrong = [Warned("warning", plain(each.message)) for each in info.examination if each.kind == "overrun"]

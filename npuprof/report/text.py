@@ -26,6 +26,9 @@ def report_text(report: Report, *, most_lines: int = _MOST_LINES) -> str:
     lines = [printable(" · ".join(filter(None, [report.name, *simulated, *report.origin])), 200)]
     for warning in report.warnings:
         lines += _wrapped(warning.text)
+        most = max((width(amount) for amount, _ in warning.rows), default=0)
+        for amount, what in warning.rows:
+            lines.append(f"  {' ' * (most - width(amount))}{amount}  {printable(what, _LONGEST_CODE)}")
     if report.headline:
         lines += ["", f"{report.headline}  {report.aside}".rstrip()]
     lines += _wrapped(": ".join(filter(None, [report.verdict, report.sentence])))
