@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -25,51 +25,10 @@ HOST_LABELS: Mapping[str, str] = {**ACTIVITY_LABELS, BETWEEN_STEPS: "between ste
 """Names of the parts of a run without a device, in reports and findings."""
 
 
-@dataclass(frozen=True)
 class HostTimes:
-    """What the host did. Tables that the run lacks are None or an empty frame.
+    """What the host did in a run without a device: the report of other runs is about the device.
 
-    Attributes
-    ----------
-    alone
-        Whether the run has host rows but no device rows.
-    parts
-        Time of the steps by activity (:data:`npuprof.analysis.host_accounting.ACTIVITIES`), the most first; that
-        between their marks is :data:`npuprof.analysis.accounting.BETWEEN_STEPS`, whatever the host did.
-    steps
-        The number of these steps; 0 for a run without steps, whose times are those of the whole run.
-    operators, python
-        Numbers of framework operators and of Python calls; of sampled ones the number is not known.
-    operators_ns
-        Time in which at least one operator ran, on any thread.
-    operators_by
-        By ``line``, by ``module`` and by ``operator`` (and shapes of its inputs), the operators with the most time of
-        their own, as :func:`npuprof.analysis.by.sums` returns them.
-    functions
-        The Python functions with the most time of their own: ``name, count, sampled, own_ns, total_ns``;
-        the count of one that samples saw is how often it was seen.
-    memory
-        The owners of the most memory at its peak; see :func:`npuprof.analysis.memory_peak.memory_peak`.
-    """
-
-    alone: bool
-    parts: Mapping[str, int] = field(default_factory=dict)
-    steps: int = 0
-    operators: int | None = None
-    python: int | None = None
-    operators_ns: int | None = None
-    operators_by: Mapping[str, pd.DataFrame] = field(default_factory=dict)
-    functions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    memory: pd.DataFrame = field(default_factory=pd.DataFrame)
-
-    @property
-    def span_ns(self) -> int:
-        """The time of the steps, or of the run."""
-        return sum(self.parts.values())
-
-
-def host_times(tables: Mapping[str, pd.DataFrame], accounting: Accounting, top: int) -> HostTimes:
-    """Sum the host tables, only for a run without a device: the report of other runs is about the device.
+    Each answer is computed when it is first asked for. Tables that the run lacks are None or an empty frame.
 
     Parameters
     ----------
@@ -80,27 +39,93 @@ def host_times(tables: Mapping[str, pd.DataFrame], accounting: Accounting, top: 
     top
         Maximum number of lines, operators, functions and owners to list.
     """
-    if not is_of_host(tables):
-        return HostTimes(alone=False)
-    correlation = causes(tables)
-    calls = tables["operators"][(tables["operators"]["kind"] == "op").to_numpy(bool)]
-    starts = calls["start_ns"].to_numpy(np.int64)
-    groups = {
-        name: sums(operator_rows(tables, keys, correlation=correlation), keys).dropna(subset=list(keys[:1]))
-        for name, keys in _GROUPS.items()
-    }
-    has_steps = bool((accounting.steps["basis"] != "run").any())
-    return HostTimes(
-        alone=True,
-        parts=_parts(accounting),
-        steps=accounting.basis.count if has_steps else 0,
-        operators=len(calls) or None,
-        python=None if sampled(tables["python"]).any() else len(tables["python"]) or None,
-        operators_ns=total(union(starts, starts + calls["duration_ns"].to_numpy(np.int64))) if len(calls) else None,
-        operators_by={name: table.head(top).reset_index(drop=True) for name, table in groups.items()},
-        functions=_functions(tables["python"], correlation, top),
-        memory=memory_peak(tables).head(top),
-    )
+
+    def __init__(self, tables: Mapping[str, pd.DataFrame], accounting: Accounting, top: int) -> None:
+        self._tables = tables
+        self._accounting = accounting
+        self._top = top
+
+    @cached_property
+    def alone(self) -> bool:
+        """Whether the run has host rows but no device rows."""
+        return is_of_host(self._tables)
+
+    @cached_property
+    def parts(self) -> Mapping[str, int]:
+        """Time of the steps by activity (:data:`npuprof.analysis.host_accounting.ACTIVITIES`), the most first.
+
+        That between their marks is :data:`npuprof.analysis.accounting.BETWEEN_STEPS`, whatever the host did.
+        """
+        return _parts(self._accounting) if self.alone else {}
+
+    @property
+    def span_ns(self) -> int:
+        """The time of the steps, or of the run."""
+        return sum(self.parts.values())
+
+    @property
+    def steps(self) -> int:
+        """The number of these steps; 0 for a run without steps, whose times are those of the whole run."""
+        has_steps = bool((self._accounting.steps["basis"] != "run").any())
+        return self._accounting.basis.count if self.alone and has_steps else 0
+
+    @cached_property
+    def _operators(self) -> pd.DataFrame:
+        operators = self._tables["operators"]
+        calls: pd.DataFrame = operators[(operators["kind"] == "op").to_numpy(bool) & self.alone]
+        return calls
+
+    @property
+    def operators(self) -> int | None:
+        """The number of framework operators."""
+        return len(self._operators) or None
+
+    @cached_property
+    def operators_ns(self) -> int | None:
+        """Time in which at least one operator ran, on any thread."""
+        if not len(self._operators):
+            return None
+        starts, durations = (self._operators[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+        return total(union(starts, starts + durations))
+
+    @property
+    def python(self) -> int | None:
+        """The number of Python calls; None where they were sampled."""
+        calls = self._tables["python"]
+        return len(calls) or None if self.alone and not sampled(calls).any() else None
+
+    @cached_property
+    def _causes(self) -> Causes:
+        return causes(self._tables)
+
+    @cached_property
+    def operators_by(self) -> Mapping[str, pd.DataFrame]:
+        """By ``line``, ``module`` and ``operator`` (and shapes of its inputs), the operators with the most own time.
+
+        They are as :func:`npuprof.analysis.by.sums` returns them.
+        """
+        if not len(self._operators):
+            return {}
+        groups = {
+            name: sums(operator_rows(self._tables, keys, correlation=self._causes), keys).dropna(subset=list(keys[:1]))
+            for name, keys in _GROUPS.items()
+        }
+        return {name: table.head(self._top).reset_index(drop=True) for name, table in groups.items()}
+
+    @cached_property
+    def functions(self) -> pd.DataFrame:
+        """The Python functions with the most time of their own: ``name, count, sampled, own_ns, total_ns``.
+
+        The count of one that samples saw is how often it was seen.
+        """
+        python = self._tables["python"]
+        return _functions(python, self._causes, self._top) if self.alone and len(python) else pd.DataFrame()
+
+    @cached_property
+    def memory(self) -> pd.DataFrame:
+        """The owners of the most memory at its peak; see :func:`npuprof.analysis.memory_peak.memory_peak`."""
+        has_memory = len(self._tables["allocations"]) or len(self._tables["memory"])
+        return memory_peak(self._tables).head(self._top) if self.alone and has_memory else pd.DataFrame()
 
 
 def _parts(accounting: Accounting) -> dict[str, int]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED, PARTS, Accounting, account
 from npuprof.analysis.device_words import runtime_of
-from npuprof.analysis.host_times import HostTimes, host_times
+from npuprof.analysis.host_times import HostTimes
 from npuprof.analysis.intervals import executed_spans, total, union, within
 from npuprof.analysis.memory_peak import BLOCKS, owning_devices, peak_of_blocks
 from npuprof.analysis.step_windows import Origin, run_window
@@ -174,7 +174,7 @@ def summarise(
         top_api=_totals(tables["api"], ["name", "level"]).head(top),
         memory_peaks=memory_peaks(tables["memory"], tables["allocations"]),
         step_ns=parts.basis.mean_ns if (parts.steps["basis"] != "run").any() else None,
-        host=host_times(tables, parts, top),
+        host=HostTimes(tables, parts, top),
         runtime=runtime_of(tables["api"]["name"].cat.categories, info),
     )
 

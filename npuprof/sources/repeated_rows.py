@@ -23,7 +23,7 @@ def note_repeated_rows(tables: Mapping[str, pd.DataFrame], notes: Notes) -> None
     """Warn of each table in which more rows equal the previous row than a run can produce."""
     for name, frame in tables.items():
         time = next((column for column in _TIMES if column in frame), None)
-        if time is None:
+        if time is None or len(frame) < 2:
             continue
         if len(frame) >= _FEWEST:
             count = int(np.count_nonzero(_repeats(frame, time)))

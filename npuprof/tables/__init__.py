@@ -53,8 +53,8 @@ def build(name: str, columns: Mapping[str, Any], only: Collection[str] = ()) -> 
     known_names = {column.name for column in table.columns}
     added = {key: value for key, value in columns.items() if key not in known_names}
     if not length:
-        without_rows: pd.DataFrame = empty(name)[[column.name for column in table.columns]].assign(**added)
-        return without_rows
+        without_rows = empty(name)[[column.name for column in table.columns]] if only else empty(name)
+        return without_rows.assign(**added) if added else without_rows
     data = {column.name: _column(table, column, columns, length) for column in table.columns}
     frame: pd.DataFrame = pd.DataFrame(data | added, copy=False).reset_index(drop=True)
     return frame
