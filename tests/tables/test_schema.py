@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import npuprof
+from npuprof import tables
 from npuprof.errors import OptionsError
 from npuprof.sources.database import known_tables
 from npuprof.sources.text import kernel_details
@@ -69,6 +70,7 @@ def test_names_in_databases_are_columns_that_databases_have(table: str) -> None:
 def _add_to_kernels(line: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """Add a line to the table of kernels, and return the name of the column."""
     column = schema._column(line)
+    tables.empty("kernels")  # made once, and not of this schema
     kernels = replace(SCHEMA["kernels"], columns=(*SCHEMA["kernels"].columns, column))
     monkeypatch.setattr("npuprof.tables.schema.SCHEMA", {**SCHEMA, "kernels": kernels})
     for module in ("npuprof.tables", "npuprof.sources.text.kernel_details", "npuprof.sources.database.device"):
