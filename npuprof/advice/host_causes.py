@@ -306,6 +306,14 @@ class HostTimes:
 
     # -- causes ----------------------------------------------------------------------------------------------------
 
+    def cause_at(self, place: Place) -> tuple[Cause, str]:
+        """Return what a line mostly does, by samples or else by its text, and the code that it calls."""
+        lines = self._facts.code_lines
+        line = next(row for row in range(len(lines.names)) if lines.place(row) == place)
+        names, shares = self._shares(line, line)
+        name = names[int(np.argmax(shares))]
+        return BY_NAME[name], self._call(name, line, line)
+
     @cached_property
     def _rows(self) -> pd.DataFrame:
         """The idle time in all usual steps by ``caller``, ``line`` and ``name`` of the cause: ``time`` and ``busy``."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 
+from npuprof.advice.causes import LAUNCHES, OTHER
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
 from npuprof.advice.gains import gain_of
-from npuprof.advice.host_causes import LABELS
+from npuprof.advice.host_causes import LABELS, HostTimes
+from npuprof.advice.wording import code
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
 from npuprof.analysis.code_lines import has_lines
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
@@ -28,6 +31,8 @@ _OF_EXTRA = 0.5  # of the extra time of a step: what lies on a line
 _MOST = 5
 _PARTS = {"waiting": "waiting for other ranks", "moving": "moving data", "copy": "copies"}
 _NOT_KNOWN = "cause not recorded"
+_LESS_OFTEN = "Do it less often, or in a thread."
+_Line: TypeAlias = tuple[str, int] | None
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class Outlier:
         The line or the cause that takes most of the extra time, as title and detail name it.
     rank
         The rank that takes it, in a job.
+    line
+        File and number, where the place is a line.
     """
 
     position: int
@@ -56,6 +63,7 @@ class Outlier:
     cost_ns: int
     place: str
     rank: int | None = None
+    line: tuple[str, int] | None = None
 
 
 def outliers(facts: Facts) -> list[Outlier]:
@@ -63,7 +71,7 @@ def outliers(facts: Facts) -> list[Outlier]:
     basis = facts.basis
     rows_of = rows_by_key(basis.number)
     taking = [(position, *facts.taking(row)) for position, row in longest_rows(facts)]
-    places: dict[int, str] = {}
+    places: dict[int, tuple[str, _Line]] = {}
     for rank in dict.fromkeys(rank for _, rank, _, _ in taking):
         of_rank = [(position, of, row) for position, taken, of, row in taking if taken == rank]
         told = extra_places(of_rank[0][1], np.array([row for _, _, row in of_rank], np.int64))
@@ -75,7 +83,8 @@ def outliers(facts: Facts) -> list[Outlier]:
         number = numbers[rows[0]]
         extra = basis.duration_ns[rows] - basis.usual_ns  # of each rank and device
         step = position if pd.isna(number) else int(number)
-        found.append(Outlier(position, step, int(extra.max()), int(extra.sum()), places[position], rank))
+        place, line = places[position]
+        found.append(Outlier(position, step, int(extra.max()), int(extra.sum()), place, rank, line))
     return found
 
 
@@ -125,6 +134,7 @@ def _of_group(facts: Facts, group: Sequence[Outlier], table: str) -> Finding:
     numbers = ", ".join(f"{outlier.step:,}" for outlier in group[:_MOST])
     more = f" and {len(group) - _MOST:,} more" if len(group) > _MOST else ""
     cost = _cost_ns(facts, group)
+    cause, action = _cause(facts, group[0])
     return Finding(
         NAME,
         "fires",
@@ -132,11 +142,13 @@ def _of_group(facts: Facts, group: Sequence[Outlier], table: str) -> Finding:
         cost_ns=cost,
         **gain_of(cost, cost, predicted=True, sound=facts.sound),
         detail=f"steps {numbers}{more}; the usual step takes {duration(facts.usual_ns)}",
-        action="Do it less often, or in a thread.",
+        action=action,
+        cause=cause,
         place=_place(group[0]),
         table=table,
         rows=_evidence(facts, group, table),
         rank=group[0].rank,
+        lines=_marked(group[0]),
         of_outliers=True,
     )
 
@@ -158,12 +170,28 @@ def _of_single(facts: Facts, single: Sequence[Outlier], table: str) -> Finding:
         table=table,
         rows=_evidence(facts, single, table),
         rank=single[0].rank,
+        lines=_marked(single[0]),
         of_outliers=True,
     )
 
 
 def _place(outlier: Outlier) -> str:
     return outlier.place if outlier.rank is None else f"rank {outlier.rank}, {outlier.place}"
+
+
+def _cause(facts: Facts, outlier: Outlier) -> tuple[str, str]:
+    """Return the cause of extra time on a line of a single run, and what to do about it."""
+    if outlier.line is None or outlier.rank is not None:
+        return "", _LESS_OFTEN
+    cause, call = HostTimes(facts, IDLE).cause_at(outlier.line)
+    if cause.name in (OTHER, LAUNCHES):
+        return "", _LESS_OFTEN
+    action = cause.action_for(facts.device, facts.info)
+    return cause.name, action.replace("{call}", code(call) if call else "it")
+
+
+def _marked(outlier: Outlier) -> tuple[tuple[str, int], ...]:
+    return () if outlier.line is None else (outlier.line,)
 
 
 def _where(facts: Facts, outlier: Outlier) -> str:
@@ -191,10 +219,10 @@ def _ordinal(number: int) -> str:
     return f"{number:,}{ending}"
 
 
-def extra_places(facts: Facts, rows: Int64) -> list[str]:
+def extra_places(facts: Facts, rows: Int64) -> list[tuple[str, _Line]]:
     """Return for some outlier rows the line with most of the extra time, or the cause where no line has half of it."""
-    lines = _lines(facts, rows)
-    return [line or cause for line, cause in zip(lines, _causes(facts, rows), strict=True)]
+    places = zip(_lines(facts, rows), _causes(facts, rows), strict=True)
+    return [(line_text(*line) if line else cause, line) for line, cause in places]
 
 
 def _causes(facts: Facts, rows: Int64) -> list[str]:
@@ -238,14 +266,14 @@ def _main_thread(facts: Facts) -> tuple[Spans, Int64]:
     return (starts[is_known], ends[is_known]), line[is_known]
 
 
-def _lines(facts: Facts, rows: Int64) -> list[str]:
-    """Return the line with most of the extra time of each row, as text; empty where no line has half of it."""
-    texts = [""] * len(rows)
+def _lines(facts: Facts, rows: Int64) -> list[_Line]:
+    """Return the line with most of the extra time of each row; None where no line has half of it."""
+    found: list[_Line] = [None] * len(rows)
     if not len(rows) or not facts.joined or not has_lines(facts.tables):
-        return texts
+        return found
     (starts, ends), line = _main_thread(facts)
     if not len(starts):
-        return texts
+        return found
     steps = facts.accounting.steps
     owner = steps.groupby(["rank", "device_id"], dropna=False, sort=False).ngroup().to_numpy(np.int64)
     for device in np.unique(owner[rows]).tolist():
@@ -264,5 +292,5 @@ def _lines(facts: Facts, rows: Int64) -> list[str]:
         longer = steps["duration_ns"].to_numpy(np.int64)[rows[here]] - facts.usual_ns
         for at, least in zip(here.tolist(), (_OF_EXTRA * longer).tolist(), strict=True):
             if rows[at] in most.index and most.at[rows[at], "time"] >= least:
-                texts[at] = line_text(*facts.code_lines.place(int(most.at[rows[at], "line"])))
-    return texts
+                found[at] = facts.code_lines.place(int(most.at[rows[at], "line"]))
+    return found

@@ -265,7 +265,9 @@ def headline_of(advice: Advice) -> str:
 def _aside(advice: Advice) -> tuple[str, str]:
     facts = advice.facts
     if facts.basis.outliers:
-        return f"usually {duration(advice.usual_ns)}", "the mean of the steps that are no outliers"
+        single = [each for each in advice.findings if each.of_outliers and each.state == "fires" and not each.gain]
+        also = f"; {single[0].title[0].lower()}{single[0].title[1:]}" if single else ""
+        return f"usually {duration(advice.usual_ns)}{also}", "usually: the mean of the steps that are no outliers"
     times = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.basis.usual_rows]
     if len(times) < 3:
         return "", ""
