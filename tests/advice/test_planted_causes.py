@@ -144,6 +144,7 @@ def _body(fault: Planted, call: str) -> list[str]:
 
 def _planted(shell: Any, fault: Planted, place: str, folder: Path) -> Outcome:
     """Profile a loop with a fault, and look for it among the first three findings."""
+    shell.run_cell("x = npu.ones((256, 256))")  # a fault before this one may have made it large
     helper = f"def planted():\n    global x, value, batch\n    {fault.before or 'pass'}\n    {fault.line}\n"
     loop = f"for step in range({_STEPS}):\n"
     text = f"%%npuprof\n{loop}" + textwrap.indent("\n".join(_body(fault, fault.line)), "    ")
@@ -214,7 +215,7 @@ def test_names_the_line_and_an_action(planted: Any, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_names_nearly_all_planted_causes(planted: Any, tmp_path: Path) -> None:
     found, missed = share_found(planted, tmp_path, TABLE, PLACES)
-    assert found >= 0.9, missed  # of 165; 154 to 160 by the machine's load
+    assert found >= 0.93, missed  # of 165; a busy machine takes a few
 
 
 def test_actions_have_at_most_fifteen_words() -> None:
