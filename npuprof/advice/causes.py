@@ -325,6 +325,8 @@ def of_text(statements: Sequence[ast.stmt], *, syncs: bool | None) -> str:
     syncs
         Whether the line waited for the device; None if that is not known.
     """
+    if not statements:
+        return WAIT if syncs else ""
     names = [_dotted(call) for call in calls_of(statements)]
     if syncs and (not names or any(_READS_VALUES.fullmatch(name) for name in names)):
         return WAIT

@@ -34,7 +34,7 @@ from npuprof.analysis.idle_causes import NOT_OF_THE_HOST
 from npuprof.analysis.intervals import Spans, union, within
 from npuprof.analysis.nesting import Nesting
 from npuprof.analysis.sampled_functions import paths
-from npuprof.arrays import Bools, Int64
+from npuprof.arrays import Bools, Int64, rows_by_key
 from npuprof.lines.frames import Frame
 
 LABELS = {
@@ -67,7 +67,8 @@ _CERTAIN = frozenset(
 )  # by a line's text
 _BUSY = tuple(part for part in PARTS if part not in (*IDLE, BETWEEN_STEPS))
 Place = tuple[str, int]
-_NOTHING: Spans = (np.zeros(0, np.int64),) * 2
+_NO_ROWS: Int64 = np.zeros(0, np.int64)
+_NOTHING: Spans = (_NO_ROWS,) * 2
 
 
 @dataclass(frozen=True)
@@ -222,6 +223,19 @@ class HostTimes:
         pairs, counts = np.unique(np.stack((caller, line)), axis=1, return_counts=True)
         return Counter(dict(zip(zip(*pairs.tolist(), strict=True), counts.tolist(), strict=True)))
 
+    def _launched_by(self, lines: set[int]) -> dict[tuple[int, int], int]:
+        """Return those launches that are of some lines, or called by them."""
+        return {pair: self._launched[pair] for line in lines for pair in self._launching.get(line, ())}
+
+    @cached_property
+    def _launching(self) -> dict[int, list[tuple[int, int]]]:
+        """The keys of :attr:`_launched` in which each line is."""
+        pairs: dict[int, list[tuple[int, int]]] = {}
+        for pair in self._launched:
+            for line in {*pair}:
+                pairs.setdefault(line, []).append(pair)
+        return pairs
+
     @cached_property
     def _launches(self) -> Int64:
         """The kernels that each line launches in the usual steps; last those without a line."""
@@ -286,6 +300,11 @@ class HostTimes:
         told = [self._told(frames.get(path, []), line, caller) for line, caller, path in rows]
         return counts.assign(name=[name for name, _ in told], function=[function for _, function in told])
 
+    @cached_property
+    def _samples_of(self) -> dict[int, Int64]:
+        """The rows of :attr:`_samples` by line."""
+        return rows_by_key(self._samples["line"].to_numpy(np.int64))
+
     def _told(self, frames: Sequence[Frame], line: int, caller: int) -> tuple[str, str]:
         """Return the name of the cause that a stack tells, and the function that the profiled cell called."""
         shown = [f"{frame.file}:{frame.function}" for frame in frames]
@@ -331,31 +350,26 @@ class HostTimes:
         np.add.at(of_line, line, time)
         spread = (launches > 0) & (of_line[line] < _SHORT_NS * np.maximum(launches, 1))
         is_short = (lengths[pieces["row"].to_numpy()] < _SHORT_NS) & ((launches > 0) | (time < _TRIFLE_NS))
-        by_text = np.array(
-            [
-                of_text(self.statements(self.place(at)), syncs=self._syncs(at)) in _CERTAIN
-                for at in range(-1, len(self._launches) - 1)
-            ]
-        )
-        launching = ~known & (spread | is_short) & ~by_text[line + 1]
+        launching = ~known & (spread | is_short)
+        is_certain = np.zeros(len(self._launches), bool)
+        for at in np.unique(line[launching]).tolist():
+            is_certain[at] = of_text(self.statements(self.place(at)), syncs=self._syncs(at)) in _CERTAIN
+        launching &= ~is_certain[line]
         keys["name"] = keys["name"].where(~launching, LAUNCHES)
         launches_none = (keys["name"] == LAUNCHES).to_numpy(bool) & (line >= 0) & (launches == 0)
         keys["name"] = keys["name"].where(~launches_none, "")
         sums = keys.groupby(["caller", "line", "name"], as_index=False)[["time", "busy"]].sum()
-        parts = [sums[(sums["name"] != "").to_numpy(bool)]]
+        shared: list[tuple[int, int, str, int, int]] = []
         for caller, at, _, spent, _ in sums[(sums["name"] == "").to_numpy(bool)].itertuples(index=False):
             names, shares = self._shares(int(caller), int(at))
-            whole = np.cumsum(shares) * int(spent) // int(shares.sum())
-            parts.append(
-                pd.DataFrame(
-                    {"caller": caller, "line": at, "name": names, "time": np.diff(whole, prepend=0), "busy": 0}
-                )
-            )
-        sums = pd.concat(parts)
+            times = np.diff(np.cumsum(shares) * int(spent) // int(shares.sum()), prepend=0).tolist()
+            shared += [(caller, at, name, time, 0) for name, time in zip(names, times, strict=True)]
+        shared_rows = pd.DataFrame(shared, columns=sums.columns).astype(sums.dtypes)
+        sums = pd.concat([sums[(sums["name"] != "").to_numpy(bool)], shared_rows])
         at = sums["line"].to_numpy(np.int64)
-        is_host = np.array([is_of_host(self.statements(self.place(line))) for line in at.tolist()], bool)
         is_own = np.append(self._launches[:-1], 0)[at] >= len(self._facts.basis.usual_rows)  # a launch in each step
-        is_own &= ~is_host & sums["name"].isin([OTHER, HOST_WORK]).to_numpy(bool)
+        is_own &= sums["name"].isin([OTHER, HOST_WORK]).to_numpy(bool)
+        is_own[is_own] = [not is_of_host(self.statements(self.place(line))) for line in at[is_own].tolist()]
         sums["name"] = sums["name"].where(~is_own, LAUNCHES)
         waits = self._waits[["line", "caller"]].assign(name=WAIT, time=0, busy=self._waits["busy_ns"])
         waits = waits[(waits["line"] >= 0) & (waits["busy"] > 0)]
@@ -363,25 +377,25 @@ class HostTimes:
 
     def _shares(self, caller: int, line: int) -> tuple[list[str], Int64]:
         """Return the causes of a line's time and how many samples saw each; by its text where none did."""
-        seen = self._samples
-        of_line = seen[(seen["line"] == line).to_numpy(bool)]
+        rows = self._samples_of.get(line)
+        if rows is None:
+            return [self._cause_of((), (), line, caller)], np.ones(1, np.int64)
+        of_line = self._samples.iloc[rows]
         exactly = of_line[(of_line["caller"] == caller).to_numpy(bool)]
         counts = (exactly if len(exactly) else of_line).groupby("name")["count"].sum()
-        if not len(counts):
-            return [self._cause_of((), (), line, caller)], np.ones(1, np.int64)
         return counts.index.tolist(), counts.to_numpy(np.int64)
 
     def found(self) -> list[HostTime]:
         """Return the causes with the lines that they are of, the costliest first."""
         rows, steps = self._rows, max(1, len(self._facts.basis.usual_rows))
         names = self._facts.code_lines.names if self._with_lines else pd.DataFrame({"file": [], "function": []})
+        functions = list(zip(names["file"].tolist(), names["function"].tolist(), strict=True))
         groups: dict[tuple[Any, ...], list[tuple[int, int, int, int]]] = {}
         for caller, line, name, time, busy in rows.itertuples(index=False):
             deep = caller < 0 or caller in self._facts.whole_lines
             place: Any = line if deep or line < 0 else caller
             if deep and line >= 0:
-                place = (names["file"].iloc[line], names["function"].iloc[line])
-                place = line if place[1].startswith("<") else place
+                place = line if functions[line][1].startswith("<") else functions[line]
             key = (name,) if name == LAUNCHES else (name, place)
             groups.setdefault(key, []).append((line if deep else caller, line, time, busy))
         merged: dict[tuple[Any, ...], list[tuple[int, int, int, int]]] = {}
@@ -415,20 +429,26 @@ class HostTimes:
             deepest=self.place(deepest),
             share=lines[deepest] / whole,
             call=self._call(name, shown[0], deepest if lines[deepest] > _OTHERS * whole else shown[0]) if shown else "",
-            launches=sum(count for pair, count in self._launched.items() if {*pair} & launching) // steps,
+            launches=sum(self._launched_by(launching).values()) // steps,
             spans=self._spans(set(lines)),
         )
 
     def _spans(self, lines: set[int]) -> Spans:
-        pieces = self.pieces[self.pieces["line"].isin(lines).to_numpy(bool)]
-        return union(pieces["start"].to_numpy(np.int64), pieces["end"].to_numpy(np.int64))
+        rows = np.concatenate([self._pieces_of.get(line, _NO_ROWS) for line in lines])
+        return union(*(self.pieces[edge].to_numpy(np.int64)[rows] for edge in ("start", "end")))
+
+    @cached_property
+    def _pieces_of(self) -> dict[int, Int64]:
+        """The rows of :attr:`pieces` by line."""
+        return rows_by_key(self.pieces["line"].to_numpy(np.int64))
 
     def _call(self, name: str, place: int, deepest: int) -> str:
         """Return what a line calls that takes the time: ``next_batch()``, or its text."""
         statements = self.statements(self.place(place))
         calls = calls_of(statements)
-        seen = self._samples if place != deepest else self._samples.iloc[:0]
-        functions = seen[((seen["line"] == deepest) & (seen["caller"] == place)).to_numpy(bool)]["function"].tolist()
+        rows = self._samples_of.get(deepest, _NO_ROWS) if place != deepest else _NO_ROWS
+        seen = self._samples.iloc[rows]
+        functions = seen[(seen["caller"] == place).to_numpy(bool)]["function"].tolist()
         functions.append(str(self._facts.code_lines.names["function"].iloc[deepest]))
         if place != deepest:
             for call in calls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -60,7 +61,8 @@ def named(table: str, wanted: Callable[[str], bool]) -> Rows:
 
 
 def _with(table: str, *parts: str) -> Rows:
-    return named(table, lambda name: any(part in name for part in parts))
+    found = re.compile("|".join(map(re.escape, parts))).search
+    return named(table, lambda name: found(name) is not None)
 
 
 def collections(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, Bools]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 Shape: TypeAlias = tuple[int, ...]
@@ -67,6 +68,8 @@ _NO_WORK = (
     "stridedslice gather gatherv2 pad padv3 tile broadcastto fill viewcopy range index indexput scatterupdate"
 )
 _WITHOUT = frozenset(_NO_WORK.split())
+_DEFINED = _WITHOUT.union(_EACH_INPUT, _EACH_OUTPUT, _MATRIX, _GROUPED, _CONVOLUTION, _CONVOLUTION_GRADS, _ATTENTION)
+_OF_CUBE = _MATRIX | _GROUPED | _CONVOLUTION | {*_CONVOLUTION_GRADS, *_ATTENTION}
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ def flops_range(kernel: Mapping[str, object]) -> tuple[float, float]:
         ``framework_shapes`` may hold the input shapes of the framework's operator, whose channels are not padded.
     """
     op_type = plain_type(kernel.get("op_type"))
+    if op_type not in _DEFINED:
+        return math.nan, math.nan
     inputs, outputs = shapes(kernel.get("input_shapes")), shapes(kernel.get("output_shapes"))
     framework = shapes(kernel.get("framework_shapes"))
     call = _Call(op_type, inputs, outputs, _texts(kernel.get("input_formats")), framework)
@@ -123,8 +128,7 @@ def _exact_flops(call: _Call) -> float:
 
 def is_of_cube(op_type: object) -> bool:
     """Return whether an operator runs on the cube: all kinds of matrix products."""
-    plain = plain_type(op_type)
-    return plain in _MATRIX | _GROUPED | _CONVOLUTION or plain in _CONVOLUTION_GRADS or plain in _ATTENTION
+    return plain_type(op_type) in _OF_CUBE
 
 
 def bytes_from_shapes(kernel: Mapping[str, object]) -> float:
@@ -166,7 +170,8 @@ def _size(shape: Shape, dtype: str) -> float:
     return float(math.prod(shape) * width)
 
 
-def shapes(text: object) -> list[Shape]:
+@lru_cache(maxsize=1_024)  # a kernel's are asked for several times in a row
+def shapes(text: object) -> Sequence[Shape]:
     """Parse shapes such as ``32,9216;4096,9216``; a scalar has no sizes. Empty if a part is not a size."""
     if not isinstance(text, str) or not text.strip('"; '):
         return []

@@ -86,20 +86,19 @@ def _kernel_work(
     kept = np.argsort(-total, kind="stable")[:limit]
     work: pd.DataFrame = alike.iloc[first[kept]][keys].reset_index(drop=True)
     alike_rows: list[Any] = work.to_dict("records")
-    ranges = [flops_range(row) for row in alike_rows]
-    sizes = [bytes_from_shapes(row) for row in alike_rows]
+    figures = [(*flops_range(row), bytes_from_shapes(row)) for row in alike_rows]
+    least_flops, most_flops, sizes = np.array(figures, np.float64).reshape(-1, 3).T
     work["row"] = first[kept]
     work["launches"], work["total_ns"] = number[kept], total[kept]
     work["mean_ns"] = total[kept] / np.maximum(number[kept], 1)
     for name, measured, shaped in (
-        ("flops", _sum_of(kernels, _FLOPS), np.array([least for least, _ in ranges], np.float64)),
-        ("bytes", _counted_bytes(kernels), np.array(sizes, np.float64)),
+        ("flops", _sum_of(kernels, _FLOPS), least_flops),
+        ("bytes", _counted_bytes(kernels), sizes),
     ):
         counted = _mean_of(measured, codes, groups)[kept]
         work[name] = np.where(counted > 0, counted, shaped)
         origin = np.where(np.isnan(shaped), "", FROM_SHAPES)
         work[f"{name}_from"] = np.where(counted > 0, COUNTED, origin)
-    most_flops = np.array([largest for _, largest in ranges], np.float64)
     work["flops_most"] = np.where(work["flops_from"] == COUNTED, work["flops"], most_flops)
     place = np.full(groups, -1, np.int64)
     place[kept] = np.arange(len(kept))

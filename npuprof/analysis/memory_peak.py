@@ -89,6 +89,8 @@ def _places_of_blocks(tables: Mapping[str, pd.DataFrame], correlation: Causes, a
     """Return the location that allocated each block, in host row `at` unless blocks have stacks of their own."""
     if (stacks := tables["allocations"].get("stack")) is not None:
         return places_of_stacks(stacks)
+    if not len(at):
+        return places_of_stacks(pd.Series(schema.categorical(at, [])))
     calls = _next_calls(tables)
     rows = np.where((at < 0) & (calls >= 0), calls + correlation.first_row["api"], at)
     running = _running_python(tables)

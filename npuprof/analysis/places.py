@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from npuprof.recordings.recording import SAMPLING_INTERVAL_NS
 
 _NEVER = np.iinfo(np.int64).max
 _MODULE = "nn.Module: "
+_NO_FRAME = Frame("", 0, "")
 
 BETWEEN = "between samples"
 KNOWN = ("stack", "statement", "about", "sample", BETWEEN)
@@ -107,13 +108,12 @@ class Places:
         """Return the locations of host rows, numbered as in the causes; see :meth:`of`."""
         (frame, known, entered), (modules, module) = self._frames_of(rows), self._module_of_rows
         within = np.where(rows >= 0, module[rows] if len(module) else -1, -1)
-        frames = [Frame.parse(text) for text in self._texts]
-        numbers = np.array([*(each.line if each else 0 for each in frames), 0], np.int64)
+        files, functions, numbers = self._columns
         places: pd.DataFrame = pd.DataFrame(
             {
-                "file": _names(frame, [each.file if each else "" for each in frames]),
+                "file": files.of(frame),
                 "line": pd.arrays.IntegerArray(numbers[frame], frame < 0),
-                "function": _names(frame, [each.function if each else "" for each in frames]),
+                "function": functions.of(frame),
                 "module": _names(within, modules),
                 "entered": entered,
                 "known": schema.categorical(known, list(KNOWN)),
@@ -207,9 +207,10 @@ class Places:
     def _module_of_rows(self) -> tuple[list[str], Int64]:
         """The distinct modules, and for each host row the number of its module, -1 without a module."""
         texts: dict[str, int] = {}
-        codes = self._codes("python", "name", _module, texts)
-        if "modules" in self.tables["operators"]:
-            codes = np.maximum(codes, self._codes("operators", "modules", str, texts))
+        names = [_module(name) for name in _categories(self.tables["python"]["name"])]
+        codes = self._codes("python", "name", names, texts)
+        if (modules := self.tables["operators"].get("modules")) is not None:
+            codes = np.maximum(codes, self._codes("operators", "modules", _categories(modules), texts))
         sources = (codes >= 0) | (self._forward >= 0)
         return list(texts), self._inherit_codes(np.arange(len(codes)), codes, sources, self.causes.callers)
 
@@ -252,13 +253,22 @@ class Places:
         return self._frames_and_texts[1]
 
     @cached_property
+    def _frames(self) -> list[Frame | None]:
+        return [Frame.parse(text) for text in self._texts]
+
+    @cached_property
+    def _columns(self) -> tuple[_Names, _Names, Int64]:
+        """The files, functions and lines of the distinct frames; one more line is that of no frame."""
+        files, numbers, functions = zip(*(each or _NO_FRAME for each in (*self._frames, None)), strict=True)
+        return _Names.build(files[:-1]), _Names.build(functions[:-1]), np.array(numbers, np.int64)
+
+    @cached_property
     def _are_cells(self) -> Bools:
         """Whether each distinct frame is the code of a cell, not of a function in it."""
-        frames = (Frame.parse(text) for text in self._texts)
         return np.array(
             [
                 bool(each and each.function == "<module>" and cell_text(cell_name(each.file) or each.file))
-                for each in frames
+                for each in self._frames
             ],
             bool,
         )
@@ -267,14 +277,20 @@ class Places:
     def _frames_and_texts(self) -> tuple[list[_Part | None], list[str]]:
         texts = self._statement_texts.copy()
         parts: list[_Part | None] = []
-        for read in (_user_frame, _any_frame):
+        found = {
+            (table, column): [_innermost(name) for name in _categories(self.tables[table][column])]
+            for table, column in (("operators", "stack"), ("api", "stack"), ("python", "name"))
+            if column in self.tables[table]
+        }
+        for is_users in (True, False):
             for table, column in (("operators", "stack"), ("api", "stack"), ("python", "name")):
-                if column in self.tables[table]:
-                    codes = self._codes(table, column, read, texts)
+                if (table, column) in found:
+                    names = [users if is_users else of_any for users, of_any in found[table, column]]
+                    codes = self._codes(table, column, names, texts)
                     sources = (codes >= 0) | (self._forward >= 0)
                     is_entered = table == "python" or (table == "operators" and self._is_entered)
                     parts.append(_Part(codes, sources, table, is_entered))
-                if table == "api" and read is _user_frame:
+                if table == "api" and is_users:
                     parts.append(None)
         return parts, list(texts)
 
@@ -297,11 +313,13 @@ class Places:
         codes: Int64 = statements.groupby(["file", "line"], observed=True, sort=False).ngroup().to_numpy(np.int64)
         return codes
 
-    def _codes(self, table: str, column: str, read: Callable[[str], str], texts: dict[str, int]) -> Int64:
-        """Return for each host row the number of its text in a column, -1 for none; new texts get new numbers."""
+    def _codes(self, table: str, column: str, names: Sequence[str], texts: dict[str, int]) -> Int64:
+        """Return for each host row the number of its text in a column, -1 for none; new texts get new numbers.
+
+        `names` has the text of each category of the column, empty for none.
+        """
         values = self.tables[table][column].astype("category")
-        categories = [read(str(name)) for name in values.cat.categories]
-        of_name = [texts.setdefault(text, len(texts)) if text else -1 for text in categories]
+        of_name = [texts.setdefault(text, len(texts)) if text else -1 for text in names]
         codes = np.full(len(self.causes.callers), -1, np.int64)
         first = self.causes.first_row[table]
         codes[first : first + len(values)] = np.array([*of_name, -1], np.int64)[values.cat.codes.to_numpy()]
@@ -310,7 +328,8 @@ class Places:
 
 def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
     """Return the locations, as :meth:`Places.of` does, of a column of stacks: names with one frame per line."""
-    frames = [Frame.parse(_user_frame(str(stack)) or _any_frame(str(stack))) for stack in stacks.cat.categories]
+    innermost = map(_innermost, _categories(stacks))
+    frames = [Frame.parse(users or of_any) for users, of_any in innermost]
     codes = stacks.cat.codes.to_numpy(np.int64)
     known = np.array([*(each is not None for each in frames), False])[codes]
     numbers = np.array([*(each.line if each else 0 for each in frames), 0], np.int64)
@@ -329,7 +348,7 @@ def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
 
 def has_user_frames(stacks: pd.Series[Any]) -> bool:
     """Return whether a column of stacks or of calls has a frame of the user's code."""
-    return len(stacks) > 0 and any(_user_frame(str(stack)) for stack in stacks.astype("category").cat.categories)
+    return len(stacks) > 0 and any(_innermost(stack)[0] for stack in _categories(stacks))
 
 
 def lines(places: pd.DataFrame) -> pd.Categorical:
@@ -379,27 +398,46 @@ def _short_names(files: set[str]) -> dict[str, str]:
     return short
 
 
-def _user_frame(stack: str) -> str:
-    """Return the innermost frame of the user's code in a stack, with one frame per line, or in a single call."""
-    return next((text for text, frame in _frames_in(stack) if frame.is_users), "")
+def _categories(column: pd.Series[Any]) -> list[str]:
+    return [str(name) for name in column.astype("category").cat.categories]
 
 
-def _any_frame(stack: str) -> str:
-    """Return the innermost frame in a stack that does not run cells or profile."""
-    frames = _frames_in(stack)
-    return next((text for text, frame in frames if not (frame.is_of_shell or frame.is_npuprofs)), "")
+def _innermost(stack: str) -> tuple[str, str]:
+    """Return the innermost frame of the user's code, and the innermost that does not run cells or profile.
 
-
-def _frames_in(stack: str) -> list[tuple[str, Frame]]:
-    return [(text, frame) for text in stack.split("\n") if (frame := Frame.parse(text))]
+    The stack has one frame per line, or is a single call; what it does not have is empty.
+    """
+    of_any = ""
+    for text in stack.split("\n"):
+        frame = Frame.parse(text)
+        if frame is None:
+            continue
+        if not of_any and not (frame.is_of_shell or frame.is_npuprofs):
+            of_any = text
+        if frame.is_users:
+            return text, of_any
+    return "", of_any
 
 
 def _module(name: str) -> str:
     return name.removeprefix(_MODULE) if name.startswith(_MODULE) else ""
 
 
+class _Names(NamedTuple):
+    """Names that may repeat or be empty: the distinct ones, and for each its number among these, last -1 for none."""
+
+    distinct: list[str]
+    numbers: Int64
+
+    @classmethod
+    def build(cls, names: Sequence[str]) -> _Names:
+        number = {name: code for code, name in enumerate(dict.fromkeys(filter(None, names)))}
+        return cls(list(number), np.array([*(number.get(name, -1) for name in names), -1], np.int64))
+
+    def of(self, codes: Int64) -> pd.Categorical:
+        """Return a name column from codes into the names; rows without a name are absent."""
+        return schema.categorical(self.numbers[codes], self.distinct)
+
+
 def _names(codes: Int64, names: Sequence[str]) -> pd.Categorical:
-    """Return a name column from codes into names that may repeat; rows without a name are absent."""
-    distinct = list(dict.fromkeys(filter(None, names)))
-    number = {name: code for code, name in enumerate(distinct)}
-    return schema.categorical(np.array([*(number.get(name, -1) for name in names), -1])[codes], distinct)
+    return _Names.build(names).of(codes)

@@ -30,6 +30,7 @@ _INSTALLED = re.compile(
     r"|^<(?!ipython-input|stdin|cell)"
 )
 _PACKAGE = Path(__file__).parents[1]
+_PACKAGE_NAME = _PACKAGE.name
 _PLACES = tuple({f"{_PACKAGE}{os.sep}", f"{_PACKAGE.resolve()}{os.sep}"})
 _SEPARATORS = re.compile(r"[/\\]+")
 _MODULE = re.compile(r"(?:\w+/)*\w+\.py")
@@ -66,14 +67,12 @@ class Frame(NamedTuple):
     @property
     def is_users(self) -> bool:
         """Whether it is of the user's code: not of an installed package, Python's library or npuprof."""
-        if _INSTALLED.search(self.file) or self.file.removesuffix(".py") in sys.stdlib_module_names:
-            return False
-        return not self.is_npuprofs
+        return not (_is_installed(self.file) or self.is_npuprofs)
 
     @property
     def is_of_shell(self) -> bool:
         """Whether it is of IPython or ipykernel, which run cells."""
-        return _SHELL.search(self.file) is not None
+        return _is_of_shell(self.file)
 
     @property
     def is_of_cell(self) -> bool:
@@ -88,7 +87,7 @@ class Frame(NamedTuple):
         may be the user's: the file must be one of this package and have that function, at that line where the folders
         are known; where they are not, most likely those of an installed package of any version, at any line.
         """
-        if _PACKAGE.name not in self.file:
+        if _PACKAGE_NAME not in self.file:
             return False
         if self.file.startswith(_PLACES):
             return True
@@ -100,6 +99,17 @@ class Frame(NamedTuple):
             self.function in (name, "") and (not folder or (first <= self.line <= last and name != "<module>"))
             for name, first, last in _functions(module)
         )
+
+
+@lru_cache(maxsize=1_024)
+def _is_installed(file: str) -> bool:
+    """Return whether a file is of an installed package or of Python's library."""
+    return _INSTALLED.search(file) is not None or file.removesuffix(".py") in sys.stdlib_module_names
+
+
+@lru_cache(maxsize=1_024)
+def _is_of_shell(file: str) -> bool:
+    return _SHELL.search(file) is not None
 
 
 def is_whole(function: str) -> bool:

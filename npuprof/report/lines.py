@@ -135,8 +135,10 @@ class UserCode:
 
     def _of_file(self, file: str, rows: pd.DataFrame, marks: Marks, title: str = "") -> Code | None:
         texts = self._texts.lines(file)
-        costs = {int(line): row for line, (_, row) in zip(rows["line"], rows.iterrows(), strict=True)}
-        weights = {line: int(weight) for line, weight in zip(costs, self._weight(rows), strict=True)}
+        first, second = ("device_ns", "host_ns") if self._of_host else ("device_ns", "idle_ns")
+        own = rows["line"].tolist()
+        costs = dict(zip(own, zip(rows[first].tolist(), rows[second].tolist(), strict=True), strict=True))
+        weights = dict(zip(own, self._weight(rows).tolist(), strict=True))
         measured = sorted(line for line, weight in weights.items() if weight > 0)
         if not measured:
             return None
@@ -146,16 +148,14 @@ class UserCode:
             numbers: list[int | None] = [*most]
         else:
             numbers = self._chosen(texts, measured, weights, [line for of, line in marks if of == file])
-        first, second = ("device_ns", "host_ns") if self._of_host else ("device_ns", "idle_ns")
         lines = []
         for number in numbers:
             if number is None:
                 lines.append(CodeLine(None))
                 continue
-            row = costs.get(number)
             text = self._text(file, number) if texts else functions.get(number, "")
-            times = (0, 0) if row is None else (_whole(row[first]), _whole(row[second]))
-            lines.append(CodeLine(number, text, marks.get((file, number), ()), *times))
+            device, other = map(_whole, costs.get(number, (0, 0)))
+            lines.append(CodeLine(number, text, marks.get((file, number), ()), device, other))
         per = "per step" if self._has_steps else "in all"
         title = title or ("" if file == self._texts.cell else _title(file))
         columns = (self._device, "time" if self._of_host else "waits")
