@@ -35,9 +35,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Profile:
 def test_findings_that_do_not_fit_are_left_out_of_the_report_which_has_the_rest(run: Profile) -> None:
     advice = run.advice()
     assert (advice.findings, advice.fired) == ([], [])
-    assert _HOW in advice.rest()
-    assert "5.00 KiB are free" in advice.rest()
-    assert "no finding" not in advice.rest()
+    assert _HOW in " ".join(advice.remarks())
+    assert "5.00 KiB are free" in " ".join(advice.remarks())
+    assert "no finding" not in " ".join(advice.remarks())
     assert sum(advice.parts().values()) == advice.step_ns > 0
     for report in (str(run), run._repr_html_()):
         assert "Findings and lines of the code are left out" in " ".join(report.split())
@@ -104,6 +104,6 @@ def test_with_enough_memory_nothing_is_left_out(run: Profile, monkeypatch: pytes
     monkeypatch.setattr(memory_limit, "free_memory", lambda: 1 << 40)
     assert run.advice().findings
     assert not Timeline(run.tables, run.info, is_saved=True).empty
-    assert "left out" not in run.advice().rest()
+    assert run.advice().left_out == ""
     assert memory_limit.left_out("all is", 10**12) == ""
     assert "about 909 TiB of memory, and 1.00 TiB are free" in memory_limit.left_out("all is", 10**15)

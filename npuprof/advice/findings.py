@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import operator
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -28,13 +27,12 @@ from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED, Accou
 from npuprof.analysis.detected_steps import detected_steps
 from npuprof.analysis.device_words import NPU
 from npuprof.analysis.examination import incomplete
-from npuprof.analysis.host_times import HOST_LABELS
 from npuprof.analysis.replay import Replay
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.arrays import Int64
 from npuprof.errors import NpuprofError
 from npuprof.tables.info import Info
-from npuprof.words.quantities import counted, duration, printable, share
+from npuprof.words.quantities import counted, duration, share
 from npuprof.words.texts import LongText, encodable
 
 if TYPE_CHECKING:
@@ -77,6 +75,8 @@ _OF_LAUNCHES = ("small_kernels", "fusible_repeats")
 _VERSION = 5
 
 Scope: TypeAlias = Literal["run", "job", "ranks"]
+Render: TypeAlias = Callable[["Advice", Literal["html", "text"]], str]
+"""Writes findings as HTML for a notebook, or as text for a terminal."""
 
 
 class Advice(LongText):
@@ -98,8 +98,8 @@ class Advice(LongText):
         The time that a step of a job would gain without all findings of its ranks; None for a single run.
     scope
         Whether these are findings of a run, of a job and its single ranks, or only of a job's ranks together.
-    html
-        Writes the findings as HTML for a notebook, where plain text is shown without it.
+    render
+        Writes the findings as HTML or text; without it, ``str()`` has their titles alone.
     left_out
         Why there are no findings, and how to have them, where memory does not suffice; empty otherwise.
     """
@@ -111,13 +111,13 @@ class Advice(LongText):
         explore: Callable[[Finding], Widget] | None = None,
         together_ns: int | None = None,
         scope: Scope = "run",
-        html: Callable[[Advice], str] | None = None,
+        render: Render | None = None,
         left_out: str = "",
     ) -> None:
         self.left_out = left_out
         self.facts = facts
         self.scope = scope
-        self.html = html
+        self.render = render
         self.findings = [replace(finding, explore=explore) for finding in findings]
         self.step_ns, self.usual_ns, self.excess_ns = facts.step_ns, facts.usual_ns, facts.excess_ns
         self.together_ns = together_ns
@@ -317,37 +317,16 @@ class Advice(LongText):
         ]
         return str(kinds[0]) if len(kinds) == 1 else "", "".join(others)
 
-    def verdict(self) -> str:
-        """Return one line: how long a step is, the shares of its parts, and whether the NPU was simulated."""
-        names = {"copy": "copies", **HOST_LABELS}
-        parts = {names.get(name, name): time for name, time in self.parts().items()}
-        shares = [f"{name} {share(time, self.step_ns)}" for name, time in parts.items() if time]
-        simulated = ["simulated NPU"] if self.facts.info.simulated else []
-        return "   ".join([self.headline(), *shares, *["incomplete"] * bool(self.doubts), *simulated])
+    def lateness(self) -> list[str]:
+        """Return that the host runs ahead, which makes the steps too short; none if it does not."""
+        return [] if self.facts.backlog is None else [behind(self.facts.backlog)]
 
-    def lines(self, limit: int | None = None) -> list[str]:
-        """Return the verdict, the first `limit` findings or all, and the rules that lack data, as lines of text."""
-        lines = [self.verdict(), *(line for text in self.first_lines() for line in _wrap(text))]
-        for number, finding in enumerate(self.fired[:limit], 1):
-            lines.append(printable(f"{number}  {finding.title}   {finding.gain}   {self.share(finding)}", _LONGEST))
-            lines += [*_wrap(finding.action, "   "), *_wrap(finding.detail, "   ")]
-            evidence = f"   evidence: {finding.where}; advice()[{number}].show()"
-            lines += [printable(evidence, _LONGEST)] if finding.where else []
-        lines += [*_wrap(self.explained()), *_wrap(self.rest(limit))]
-        return lines + [line for text in self.to_collect() if limit is None for line in _wrap(text, "   ")]
-
-    def first_lines(self) -> list[str]:
-        """Return what makes the steps too short, what they do not cover, what to record, and idle time by cause."""
-        late = [f"Incomplete: {doubt}" for doubt in self.doubts]
-        late += [behind(self.facts.backlog)] if self.facts.backlog is not None else []
+    def idle_lines(self) -> list[str]:
+        """Return what to record to know why the device is idle, and idle time by cause."""
         if self.scope == "ranks" or not self.step_ns:
-            return late
-        texts = (
-            self.outside_steps(),
-            first_line(self._budget, self.step_ns),
-            idle_text(self._budget, self.step_ns),
-        )
-        return late + [text for text in texts if text]
+            return []
+        texts = (first_line(self._budget, self.step_ns), idle_text(self._budget, self.step_ns))
+        return [text for text in texts if text]
 
     def outside_steps(self) -> str:
         """Return how much of the cell the steps cover, and where the rest went, in a sentence; empty from 80 % on."""
@@ -357,27 +336,26 @@ class Advice(LongText):
         """Return the share of a step that the findings explain together; empty without any, and for mere launches."""
         if not self.fired or not self.explained_ns or self.facts.backlog is not None:
             return ""
-        explained = f"total explained: {duration(self.explained_ns)} of {duration(self.step_ns)}"
+        explained = f"{duration(self.explained_ns)} of {duration(self.step_ns)}"
         how = "each moment counted once" if self.together_ns is None else "replayed without all of them"
-        return f"{explained} ({share(self.explained_ns, self.step_ns)}), {how}"
+        return f"Together they explain {explained} ({share(self.explained_ns, self.step_ns)}), {how}."
 
-    def rest(self, limit: int | None = None) -> str:
-        """Return the rest of :meth:`lines` of `limit` findings: number of others, risks, rules that cannot tell."""
+    def remarks(self) -> list[str]:
+        """Return what is said besides the findings: what was left out, that none fires, and rules that failed."""
         words = [self.left_out] if self.left_out else []
         words += [self._steps_to_detect] if self.scope == "run" and self._steps_to_detect else []
         unknown = self.scope != "ranks" and first_line(self._budget, self.step_ns)
         if self.step_ns and not (self.fired or self.left_out or unknown):
             step = "a step" if self.usual_ns == self.step_ns else "the usual step"
             words.append(f"no finding{' about the ranks together' * (self.scope == 'ranks')} would gain 1 % of {step}")
-        if limit is not None and len(self) > limit:
-            words.append(f"{len(self) - limit} more in {'run' if self.scope == 'run' else 'runs'}.advice()")
         if self.scope == "ranks":
             words.append("runs.advice() adds findings about the kernels, the host and the memory of single ranks")
-        also = [f"{finding.title} ({finding.detail})" for finding in self.findings if finding.is_risk]
-        words += [f"also: {'; '.join(also)}"] if also else []
-        words += [f"{finding.rule}: {FAILED}" for finding in self.cannot_tell if finding.collect == FAILED]
-        words += [self.needing_data()] if self.needing_data() else []
-        return " · ".join(words)
+        return words + [f"{finding.rule}: {FAILED}" for finding in self.cannot_tell if finding.collect == FAILED]
+
+    @property
+    def risks(self) -> list[Finding]:
+        """The findings that fire and gain nothing now."""
+        return [finding for finding in self.findings if finding.is_risk]
 
     def needing_data(self) -> str:
         """Return how many rules cannot tell, ``2 checks need more data``; empty for none."""
@@ -416,10 +394,12 @@ class Advice(LongText):
         return f"of {counted(len(self.findings), 'rule')}: {counted(len(fired), 'finding')}{first}; print() shows all"
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        if self.render is not None:
+            return self.render(self, "text")
+        return "\n".join([self.headline(), *(f"{finding.title}  {finding.gain}".rstrip() for finding in self)])
 
     def _repr_html_(self) -> str | None:
-        return None if self.html is None else self.html(self)
+        return None if self.render is None else self.render(self, "html")
 
 
 def _is_within(finding: Finding, launches: Finding) -> bool:
@@ -428,19 +408,12 @@ def _is_within(finding: Finding, launches: Finding) -> bool:
     return is_part and set(finding.lines) <= set(launches.lines)
 
 
-def _wrap(text: str, indent: str = "") -> list[str]:
-    """Return a text wrapped to a terminal's width; excessively long texts are shortened."""
-    return textwrap.wrap(
-        printable(text, _LONGEST), _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
-    )
-
-
 def advise(
     tables: Mapping[str, pd.DataFrame],
     info: Info,
     accounting: Accounting,
     explore: Callable[[Finding], Widget] | None = None,
-    html: Callable[[Advice], str] | None = None,
+    render: Render | None = None,
     *,
     aligned: Mapping[str, pd.DataFrame] | None = None,
     replay: Callable[[], Replay] | None = None,
@@ -455,8 +428,8 @@ def advise(
         The parts of its steps, as :func:`npuprof.analysis.accounting.account` returns it.
     explore
         Opens the explorer of the run at a finding's evidence.
-    html
-        Writes the findings as HTML for a notebook.
+    render
+        Writes the findings as HTML or text.
     aligned
         The tables on the clock of the accounting; evidence has the recorded times.
     replay
@@ -468,7 +441,7 @@ def advise(
     found = [_with_lines(finding, facts) for finding in found]
     fused = next((each.action for each in found if each.rule == "fusible_repeats" and each.cause), "")
     found = [replace(each, action=fused) if fused and each.cause == LAUNCHES else each for each in found]
-    return Advice(facts, [_as_recorded(finding, tables) for finding in found], explore, html=html)
+    return Advice(facts, [_as_recorded(finding, tables) for finding in found], explore, render=render)
 
 
 def _with_lines(finding: Finding, facts: Facts) -> Finding:

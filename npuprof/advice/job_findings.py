@@ -10,7 +10,7 @@ import numpy as np
 
 from npuprof.advice.actions import for_framework
 from npuprof.advice.finding import Finding
-from npuprof.advice.findings import Advice, Scope
+from npuprof.advice.findings import Advice, Render, Scope
 from npuprof.advice.gains import Replayed, Saves
 from npuprof.advice.job import JobFacts
 from npuprof.advice.job_rules import (
@@ -59,7 +59,7 @@ def advise_job(
     facts: JobFacts,
     explore: Callable[[Finding], Widget] | None = None,
     scope: Scope = "job",
-    html: Callable[[Advice], str] | None = None,
+    render: Render | None = None,
 ) -> Advice:
     """Run the rules about ranks on a job, and add the findings of single ranks.
 
@@ -68,7 +68,7 @@ def advise_job(
     groups that may be here, and only as late as a pipeline makes them.
     """
     if not facts.step_ns:
-        return Advice(facts, [], explore, scope=scope, html=html)
+        return Advice(facts, [], explore, scope=scope, render=render)
     every = {rule.name: _check(rule.name, facts) for rule in JOB_RULES if facts.device in rule.devices}
     if every[outliers.RULE.name][0].state == every[stall.NAME][0].state == "fires":
         every[stall.NAME] = [stall.beside_outliers(facts)]
@@ -86,7 +86,7 @@ def advise_job(
     single = [each for name in alone if name not in known for each in _of_one_rank(alone[name], facts)]
     findings = [*single, *(each for name in known for each in every[name])]
     fire = [finding.rule for finding in findings if finding.state == "fires" and finding.gain_hi_ns > 0]
-    return Advice(facts, findings, explore, _together_ns(facts, fire), scope, html)
+    return Advice(facts, findings, explore, _together_ns(facts, fire), scope, render)
 
 
 def _of_one_rank(findings: Sequence[Finding], facts: JobFacts) -> list[Finding]:

@@ -206,20 +206,20 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         """Return the findings by an accounting: one of a job has its outliers."""
         from npuprof.advice.facts import Facts
         from npuprof.advice.findings import Advice, advise
-        from npuprof.report.advice import advice_html
+        from npuprof.report.advice import render_advice
         from npuprof.sources.files.memory_limit import left_out
 
         rows = sum(map(len, self.tables.values()))
         needed_bytes = _ADVICE_BYTES * rows + _ADVICE_BYTES_OF_KERNELS * len(self.kernels)
         if problem := left_out("findings and lines of the code are", needed_bytes):
             facts = Facts(self.aligned, self.info, accounting)
-            return Advice(facts, [], self.explore, html=advice_html, left_out=problem)
+            return Advice(facts, [], self.explore, render=render_advice, left_out=problem)
         return advise(
             self.tables,
             self.info,
             accounting,
             self.explore,
-            advice_html,
+            render_advice,
             aligned=self.aligned,
             replay=lambda: self._replay,
         )

@@ -347,10 +347,10 @@ class ProfileSet(LongText, Exports):
 
     def _advice(self) -> Advice:
         from npuprof.advice.job_findings import advise_job
-        from npuprof.report.advice import advice_html
+        from npuprof.report.advice import render_advice
 
         facts = job.job_facts(self._ranks, job.explaining(job.job_facts(self._ranks)))
-        return advise_job(facts, self.explore, html=advice_html)
+        return advise_job(facts, self.explore, render=render_advice)
 
     def step_statistics(self) -> pd.DataFrame:
         """Compare the steps of each rank; see :meth:`npuprof.Profile.step_statistics`."""

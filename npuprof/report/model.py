@@ -72,13 +72,14 @@ class Steps:
 
 @dataclass(frozen=True)
 class Problem:
-    """A finding: what is wrong, one thing to do, what that gains, and why, behind a click."""
+    """A finding: what is wrong, one thing to do, what that gains, and behind a click its detail and why."""
 
     title: Markup
     action: Markup
     gain: str
     share: str
     why: Sequence[Markup]
+    detail: Markup = ""
 
 
 @dataclass(frozen=True)

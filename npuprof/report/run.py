@@ -96,7 +96,7 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
             [info.chip] if info.chip and not nothing else [],
             info.simulated and not nothing,
             warnings,
-            sentence=_sentences(said, _after_text(run), plain(repeat_text(info))),
+            sentence=join_sentences(said, _after_text(run), plain(repeat_text(info))),
             codes=codes,
             cells=cells,
             noted=_noted(notes),
@@ -116,9 +116,9 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
         origin_of(advice),
         info.simulated,
         warnings,
-        *_aside(advice),
-        sentence=_sentences(
-            _sentence(advice, lines), advice.outside_steps(), _after_text(run), plain(repeat_text(info))
+        *aside_of(advice),
+        sentence=join_sentences(
+            sentence_of(advice, lines), advice.outside_steps(), _after_text(run), plain(repeat_text(info))
         ),
         parts=parts,
         steps=_steps(advice),
@@ -224,8 +224,8 @@ def _warnings(run: ReportedRun, user_code: Lines) -> list[Warned]:
     return [*failed, *errors, *missing, *wrong, *children]
 
 
-def _sentences(*given: Markup) -> Markup:
-    """Join sentences: code at the end of one has no period of its own."""
+def join_sentences(*given: Markup) -> Markup:
+    """Join sentences; code at the end of one has no period of its own."""
     told = [text for text in given if text]
     return " ".join([*(text if text.endswith(".") else f"{text}." for text in told[:-1]), *told[-1:]])
 
@@ -262,7 +262,8 @@ def headline_of(advice: Advice) -> str:
     return f"{duration(advice.step_ns)} a step" if has_steps else duration(advice.step_ns)
 
 
-def _aside(advice: Advice) -> tuple[str, str]:
+def aside_of(advice: Advice) -> tuple[str, str]:
+    """Return what stands beside the time of a step, and what that is: the usual step, or the spread."""
     facts = advice.facts
     if facts.basis.outliers:
         single = [each for each in advice.findings if each.of_outliers and each.state == "fires" and not each.gain]
@@ -299,7 +300,7 @@ def bar_parts(advice: Advice) -> list[Part]:
     return [Part(PART_LABELS[name], parts[name], name) for name in PART_LABELS if parts.get(name)]
 
 
-def _sentence(advice: Advice, lines: UserCode | None) -> Markup:
+def sentence_of(advice: Advice, lines: UserCode | None) -> Markup:
     """Return the main cause in one sentence, with its line."""
     facts = advice.facts
     whole = max(advice.step_ns, 1)
@@ -433,12 +434,12 @@ def _key(finding: Finding, advice: Advice) -> str:
 
 def problem_of(finding: Finding, advice: Advice) -> Problem:
     """Return a finding in two lines, and what is behind its question."""
-    why = [plain(finding.detail)] if finding.detail else []
+    why = []
     if finding.where:
         call = code(f"advice()[{_key(finding, advice)}].show()")
         why.append(f"Evidence: {finding.where}; {call} opens it in the explorer.")
     why += [finding.method] if finding.method else []
-    return Problem(finding.title, finding.action, finding.gain, advice.share(finding), why)
+    return Problem(finding.title, finding.action, finding.gain, advice.share(finding), why, plain(finding.detail))
 
 
 def _marks(advice: Advice) -> dict[tuple[str, int], list[int]]:

@@ -20,8 +20,11 @@ _MOST_LINES = 12
 _GAP = "⋮"
 
 
-def report_text(report: Report, *, most_lines: int = _MOST_LINES) -> str:
-    """Return a report as text without a trailing newline: at most `most_lines` lines of code, the costliest."""
+def report_text(report: Report, *, most_lines: int = _MOST_LINES, detailed: bool = False) -> str:
+    """Return a report as text without a trailing newline: at most `most_lines` lines of code, the costliest.
+
+    `detailed` has each finding followed by what its time consists of.
+    """
     simulated = ["simulated NPU"] if report.is_simulated else []
     lines = [printable(" · ".join(filter(None, [report.name, *simulated, *report.origin])), 200)]
     for warning in report.warnings:
@@ -41,6 +44,7 @@ def report_text(report: Report, *, most_lines: int = _MOST_LINES) -> str:
         gain = "   ".join(filter(None, [problem.gain, problem.share]))
         lines += ["", *_beside(f"{number}  {printable(problem.title, _LONGEST)}", gain)]
         lines += _wrapped(f"-> {problem.action}", "   ") if problem.action else []
+        lines += _wrapped(problem.detail, "   ") if detailed else []
     for code in report.codes:
         lines += ["", *([code.title] if code.title else []), *code_lines(code, most_lines)]
     lines += ["", *_waterfall_lines(report.waterfall)] if report.waterfall else []

@@ -41,7 +41,7 @@ def test_a_loop_that_waits_between_its_steps_is_told_everywhere(*, marks: bool) 
         "computing": _WORK, "waiting": 0, "moving": 0, "communication": 0, "copy": 0, "idle": 0, "between_steps": _GAP,
         "not_recorded": 0,
     }  # fmt: skip
-    assert "between steps 73.3 %" in advice.verdict()
+    assert "between steps 73.3 %" in str(advice)
     (found, *_) = advice.fired
     assert (found.rule, found.cause) == ("between_steps", "loader")
     assert _GAP - 3_000 <= found.cost_ns == found.gain_hi_ns <= _GAP

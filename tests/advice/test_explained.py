@@ -90,6 +90,6 @@ def test_the_report_says_how_much_of_the_step_is_explained(samples: Path, name: 
         assert sum(one.gain_hi_ns for one in advice if one.rule != "pipeline_bubble") == pytest.approx(
             advice.explained_ns, rel=0.001
         )
-    assert f"total explained: {advice.explained_ns / 1e6:.0f} ms of {advice.step_ns / 1e6:.0f} ms" in str(advice)
+    assert f"Together they explain {advice.explained_ns / 1e6:.0f} ms of {advice.step_ns / 1e6:.0f} ms" in str(advice)
     if isinstance(run, Profile):
-        assert "total explained: " in run._repr_html_()
+        assert "Together they explain " in run._repr_html_()

@@ -265,7 +265,8 @@ def test_the_first_step_is_in_no_figure_if_there_are_others() -> None:
     found = advice(steps=steps, kernels=kernels)
     assert found.step_ns == 100
     assert (found["first_step"].state, found["first_step"].cost_ns) == ("fires", 800)
-    assert found.verdict().startswith("100 ns a step (mean of 2 steps)   computing 90.0 %")
+    assert found.headline() == "100 ns a step (mean of 2 steps)"
+    assert found.parts()["computing"] == 90
     even = advice(steps=table("steps", [(0, 100), (100, 100)]), kernels=table("kernels", [(0, 90)]))
     assert even["first_step"].state == "clean"
 
@@ -465,7 +466,7 @@ def test_what_to_collect_is_what_the_run_was_not_collected_with() -> None:
         info = replace(factories.info(), options={"level": level})
         found = Profile(Decoded(factories.all_tables(**ranks), info, Notes())).advice()
         assert (found["waiting"].collect, found["host_bound"].collect) == (waiting, host)
-        assert "checks need more data" in found.rest()
+        assert "checks need more data" in found.needing_data()
 
 
 def test_what_was_collected_and_is_not_there_is_a_part_of_the_result() -> None:

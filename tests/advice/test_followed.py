@@ -624,7 +624,7 @@ def test_the_command_of_a_script_is_run_as_it_stands(tmp_path: Path) -> None:
         words = [*shlex.split(command)[1:-1], "--no-report", "--output", str(output), shlex.split(command)[-1]]
         subprocess.run([sys.executable, "-m", "npuprof", *words], check=True, timeout=seconds(60), capture_output=True)
         (recorded,) = output.iterdir()
-        told.append(npuprof.load(recorded).advice().first_lines()[0])
+        told.append(npuprof.load(recorded).advice().idle_lines()[0])
         command = told[0].partition("collect with ")[2]
     asked = "npuprof run --collector simulator --level 0 --activities cpu,npu"
     assert told[0].endswith(f"cause not recorded: collect with {asked} {shlex.quote(str(script))}")

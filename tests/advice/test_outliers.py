@@ -77,7 +77,7 @@ def test_a_single_outlier_shows_its_excess() -> None:
     assert (single.state, single.gain_hi_ns, single.cost_ns) == ("fires", 0, 800)
     assert single.title.startswith("Step 6 takes 8.00 µs longer")
     assert "1.00 µs as usual, and 800 ns since 1 step takes longer" in found.headline()
-    assert single.title in found.rest()
+    assert single in found.risks
     assert (found.step_ns, found.usual_ns, found.excess_ns) == (1_800, 1_000, 800)
     assert found["host_bound"].cost_ns == pytest.approx(500, abs=1)  # of the usual step
     assert "gain" not in f"{single.title} {single.detail}"

@@ -247,7 +247,7 @@ def test_an_absent_rank_that_is_late_in_every_step_is_told_with_a_bound(ranks: i
     assert late.state == "cannot tell"
     assert late.cost_ns >= 7 * 200_000
     bounds = f"0 to {duration(late.cost_ns)} a step may be transfers, or waits for rank 1"
-    assert bounds in " ".join(str(unknown).split())
+    assert bounds in " ".join(unknown.to_collect())
     known = jobs.advice_of(here, absent=(1,), groups=groups, moved_ns={0: np.full(8, 45_000)})["absent_ranks"]
     assert known.title == "Rank 1, not here, is late in every step"
     assert 7 * 195_000 <= known.gain_hi_ns <= 8 * 210_000  # of one step around all

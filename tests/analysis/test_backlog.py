@@ -46,7 +46,7 @@ def test_steps_that_end_before_the_device_has_done_them_are_told(tmp_path: Path)
     of_each = (done_ns - int(kernels["start_ns"].iloc[1])) / _STEPS  # the first one fills the array
     assert late.device_ns == pytest.approx(of_each, rel=0.05)
     assert "The host runs ahead: it launches a step in" in str(advice)
-    assert "total explained" not in str(advice)
+    assert "Together they explain" not in str(advice)
     assert "The host runs ahead" in (advice._repr_html_() or "")
 
 
@@ -92,4 +92,4 @@ def test_of_a_job_the_rank_that_is_furthest_behind_is_told_also_from_the_cache(t
     made, kept = job.overview().advice, npuprof.load_set(tmp_path).overview().advice
     assert made is not None
     assert kept is not None
-    assert made.first_lines() == kept.first_lines() != []
+    assert made.lateness() == kept.lateness() != []

@@ -59,7 +59,7 @@ def test_they_are_offered_called_detected_and_never_made_silently(tmp_path: Path
     run = session.result
     assert not len(run.steps)
     offer = "a sequence of 7 kernels comes 6 times: run.with_detected_steps() makes steps of it"
-    assert offer in run.advice().rest()
+    assert offer in run.advice().remarks()
     detected = run.with_detected_steps()
     assert not len(run.steps)
     assert run.kernels["step"].isna().all()

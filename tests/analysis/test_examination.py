@@ -204,7 +204,7 @@ def lost_tail(tmp_path: Path) -> Profile:
 def test_incomplete_run_is_said_to_be_so(lost_tail: Profile) -> None:
     advice = lost_tail.advice()
     assert advice.doubts == ["kernels of steps 4-5 are missing"]
-    assert "incomplete" in str(advice).splitlines()[0]
+    assert str(advice).splitlines()[1].startswith("Incomplete: kernels of steps 4-5 are missing")
     assert "kernels of steps 4-5 are missing" in (advice._repr_html_() or "")
     assert json.loads(advice.to_json())["incomplete"] == advice.doubts
     assert advice.gains_at_least(0.01) is None

@@ -92,7 +92,6 @@ def test_the_headline_says_that_there_was_no_device_and_what_the_host_did() -> N
     run = host_rows([(names[0], 0, 50, 1), (names[1], 10, 70, 1), (names[2], 0, 100, 1)])
     advice = advise(run, Info(), account(run))
     assert advice.headline() == "100 ns in all (the run has no steps, no device was recorded, Python stacks recorded)"
-    assert advice.verdict().endswith("optimizer 50.0 %   other operators 30.0 %   Python 20.0 %")
     assert {name: time for name, time in advice.parts().items() if time} == {
         "optimizer": 50,
         "other_operators": 30,
