@@ -23,6 +23,7 @@ from npuprof.report.run import (
     sentence_of,
 )
 from npuprof.report.text import report_text
+from npuprof.words.quantities import counted
 from npuprof.words.texts import cell_classes
 
 _WIDTH = 80
@@ -41,12 +42,13 @@ def render_advice(advice: Advice, form: Literal["html", "text"]) -> str:
 
 
 def _report(advice: Advice) -> Report:
-    info = advice.facts.info
+    facts, info = advice.facts, advice.facts.info
     if not advice.step_ns:
         return Report(run_name(info), "", sentence=plain(advice.headline()))
     doubts = [Warned("warning", plain(f"Incomplete: {text}")) for text in advice.doubts]
+    ranks = len(facts.members) if isinstance(facts, JobFacts) else 0
     return Report(
-        run_name(info),
+        counted(ranks, "rank") if ranks else run_name(info),
         headline_of(advice),
         origin_of(advice),
         info.simulated,

@@ -269,8 +269,8 @@ def aside_of(advice: Advice) -> tuple[str, str]:
         single = [each for each in advice.findings if each.of_outliers and each.state == "fires" and not each.gain]
         also = f"; {single[0].title[0].lower()}{single[0].title[1:]}" if single else ""
         return f"usually {duration(advice.usual_ns)}{also}", "usually: the mean of the steps that are no outliers"
-    times = facts.accounting.steps["duration_ns"].to_numpy(np.int64)[facts.basis.usual_rows]
-    if len(times) < 3:
+    times = facts.basis.duration_ns  # of each rank and device
+    if len(np.unique(facts.basis.number)) < 3:
         return "", ""
     spread = round(_SIGMA * float(np.median(np.abs(times - np.median(times)))))
     return f"± {duration(spread)}", "spread of the steps: 1.4826 times their median absolute deviation"
