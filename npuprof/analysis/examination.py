@@ -19,6 +19,7 @@ Source: sources/RESULTS.md section 5.8.
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, replace
@@ -49,24 +50,32 @@ from npuprof.words.quantities import counted, duration, share
 UNLAUNCHED = frozenset({"MsTx", "PROFILING_ENABLE", "PROFILING_DISABLE", "PLACE_HOLDER_SQE"})
 """Types of tasks that no recorded call launches."""
 
+_ON_GPU = re.compile(r"cu|hip|musa|mc|tops")  # calls of the runtimes of GPUs
+LAUNCH_ON_GPU = re.compile(rf"({_ON_GPU.pattern})\w*Launch(?!HostF)")
+"""Calls that launch kernels or captured graphs."""
+
 ABSENT = int(np.iinfo(np.int64).min)
 _LEAST, _MOST = ABSENT, int(np.iinfo(np.int64).max)
 _OVERLAP_NS = 10_000  # of two kernels of a stream
 _CONTAINED_NS = 4_000  # of a kernel that ends after the end of the next one
 _RETURNS_NS = {True: 200_000, False: 1_000_000}  # after the end of what was waited for, on GPUs and on NPUs
 _OF_DEVICE = {"kernels", "tasks", "communication", "any"}
+_WRONG = {"overrun": "durations of kernels{} are wrong", "out_of_order": "times of kernels{} are wrong"}
+_TIMED = ("steps", "python", "operators", "api", "tasks", "kernels", "communication")
+_OUTSIDE_NS = 1_000_000_000  # of the recorded time: calls that stop the collection take up to 17 ms longer
 _MAY_BE_EMPTY = 0.1  # of the steps
 _SHORT_NS = 1_000
+_FEW = 3  # kernels, of which all may be shorter than the unit of their times
 _ROUNDED_NS = 1_000  # of times in whole microseconds
 _MOST_NESTED = 300_000  # rows: more take longer than all else
+_MOST_COMPARED = 3_000_000
+_WRAPS_AFTER = 1 << 15  # tasks of a stream, whose ids have 16 bits
 _MOST_SPANS = 10_000
 _MOST_STEPS = 100_000
 _NAMED_STEPS = 6
 
 _ALLOCATORS = ("PTA", "GE")  # each by itself: the samples of their sum repeat those of both
 _OF_GPU = ("kernel", "gpu_memcpy", "gpu_memset")  # types of tasks
-_ON_GPU = re.compile(r"cu|hip|musa|mc|tops")  # calls of the runtimes of GPUs
-_LAUNCH_ON_GPU = re.compile(rf"({_ON_GPU.pattern})\w*Launch(?!HostF)")
 _MOST_OF_NO_BYTES = 0.05  # of copies and fills may have had nothing to do: 3 of 2,469 had, all of memset
 _TASK = ["device_id", "stream_id", "task_id", "context_id"]  # not its start, which files round differently
 
@@ -77,14 +86,15 @@ def mark_overruns(frames: MutableMapping[str, pd.DataFrame]) -> None:
     """Add :data:`RUNS_OVER` to the tables whose durations run over the next row of their stream.
 
     On a GPU kernels, collectives and copies share streams; on an NPU kernels alone are taken, since other tasks of a
-    stream run beside them (notifies, waits, contexts of FFTS+, AI CPU).
+    stream run beside them (notifies, waits, contexts of FFTS+, AI CPU). A row that is out of the order of its stream
+    runs over with all of its time, and so does on a GPU what ends after a wait for it returned.
     """
-    tasks = frames.get("tasks")
+    tasks, api = frames.get("tasks"), frames.get("api")
     if tasks is None or not tasks["task_type"].isin(_OF_GPU).any():
         if "kernels" in frames:
-            frames["kernels"] = with_overruns(frames["kernels"])
+            frames["kernels"] = with_overruns(frames["kernels"], api)
         return
-    frames["tasks"] = marked = with_overruns(tasks)
+    frames["tasks"] = marked = with_overruns(tasks, api, has_one_clock=True)
     if RUNS_OVER not in marked:
         return
     over = marked[(marked[RUNS_OVER] > 0).to_numpy(bool)]
@@ -96,29 +106,107 @@ def mark_overruns(frames: MutableMapping[str, pd.DataFrame]) -> None:
             frames[name] = frames[name].assign(**{RUNS_OVER: joined.fillna(0).to_numpy(np.int64)})
 
 
-def with_overruns(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return kernels, or the tasks of a GPU, with :data:`RUNS_OVER` if some run over the next row of their stream."""
-    if len(frame) < 2 or RUNS_OVER in frame:
+def with_overruns(frame: pd.DataFrame, api: pd.DataFrame | None = None, *, has_one_clock: bool = False) -> pd.DataFrame:
+    """Return kernels, or the tasks of a GPU, with :data:`RUNS_OVER` if some run over the next row of their stream.
+
+    Parameters
+    ----------
+    frame
+        The kernels or tasks.
+    api
+        The calls that launched them, if they are known.
+    has_one_clock
+        Whether the times of device and host can be compared before they are aligned.
+    """
+    if not len(frame) or RUNS_OVER in frame:
         return frame
-    starts = frame["start_ns"].to_numpy(np.int64)
-    ends = starts + frame["duration_ns"].to_numpy(np.int64)
+    starts, lengths = (frame[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+    ends = starts + lengths
     device, stream = frame["device_id"].to_numpy(np.int64), _ids(frame, "stream_id")
-    order = _by_stream(starts, device, stream)
+    amounts, misplaced = np.zeros(len(frame), np.int64), np.zeros(len(frame), bool)
+    if api is not None and len(api):
+        calls = _Calls.of(frame, api)
+        misplaced = _misplaced(starts, device, stream, calls) & _is_serial(frame)
+        if has_one_clock:
+            amounts = _over_waits(starts, ends, calls, api)
+    amounts[misplaced] = np.maximum(lengths[misplaced], 1)
+    placed = np.flatnonzero(~misplaced)
+    order = (
+        placed[_by_stream(starts[placed], device[placed], stream[placed])]
+        if len(placed) < len(frame)
+        else (_by_stream(starts, device, stream))
+    )
     after = order[1:]
     before = order[:-1]
     over = np.where(
         (device[before] == device[after]) & (stream[before] == stream[after]), ends[before] - starts[after], 0
     )
     is_over = (over > _OVERLAP_NS) | ((over > _CONTAINED_NS) & (ends[before] > ends[after]))
-    if not is_over.any():
+    if is_over.any():
+        is_over &= _is_serial(frame)[before] & _is_serial(frame)[after]
+        amounts[before[is_over]] = np.maximum(amounts[before[is_over]], over[is_over])
+    if not amounts.any():
         return frame
-    is_over &= _is_serial(frame)[before] & _is_serial(frame)[after]
-    if not is_over.any():
-        return frame
-    amounts = np.zeros(len(frame), np.int64)
-    amounts[before[is_over]] = over[is_over]
     marked: pd.DataFrame = frame.assign(**{RUNS_OVER: amounts})
     return marked
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """The start of the first and the end of the last call of the connection of each row; the row of none is -1."""
+
+    row: Int64
+    called: Int64
+    returned: Int64
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, api: pd.DataFrame) -> _Calls:
+        connections = _connections(api)
+        if not len(api):
+            return cls(np.full(len(frame), -1), np.zeros(len(frame), np.int64), np.zeros(len(frame), np.int64))
+        known, place = np.unique(connections, return_inverse=True)
+        called, returned = np.full(len(known), _MOST), np.full(len(known), _LEAST)
+        begins = api["start_ns"].to_numpy(np.int64)
+        np.minimum.at(called, place, begins)
+        np.maximum.at(returned, place, begins + api["duration_ns"].to_numpy(np.int64))
+        wanted = _connections(frame)
+        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        row = np.where((known[at] == wanted) & (wanted != ABSENT), at, -1)
+        return cls(row, called[at], returned[at])
+
+
+def _misplaced(starts: Int64, device: Int64, stream: Int64, calls: _Calls) -> Bools:
+    """Return the rows that are out of the order in which the work of their stream was launched: the fewest that are.
+
+    A launch precedes another one if it returned before the other was called.
+    """
+    misplaced = np.zeros(len(starts), bool)
+    launched = np.flatnonzero((calls.row >= 0) & (stream != ABSENT))
+    order = launched[_by_stream(calls.called[launched], device[launched], stream[launched])]
+    before, after = order[:-1], order[1:]
+    same = (device[before] == device[after]) & (stream[before] == stream[after])
+    if not (same & (starts[before] - starts[after] > _OVERLAP_NS)).any():
+        return misplaced
+    edges = np.append(0, np.flatnonzero(~same) + 1).tolist()
+    for low, high in zip(edges, [*edges[1:], len(order)], strict=True):
+        rows = order[low:high]
+        start, called, returned = starts[rows], calls.called[rows], calls.returned[rows]
+        following = np.append(np.minimum.accumulate(start[::-1])[::-1], _MOST)[np.searchsorted(called, returned)]
+        ended = np.argsort(returned, kind="stable")
+        latest = np.append(_LEAST, np.maximum.accumulate(start[ended]))
+        preceding = latest[np.searchsorted(returned[ended], called, side="right")]
+        late, early = start - _OVERLAP_NS > following, start + _OVERLAP_NS < preceding
+        misplaced[rows] = late if late.sum() <= early.sum() else early
+    return misplaced
+
+
+def _over_waits(starts: Int64, ends: Int64, calls: _Calls, api: pd.DataFrame) -> Int64:
+    """Return by how much rows end after the return of a wait for the device that began after their launch."""
+    returned = _Syncs({"api": api}).after(calls.returned, of_device=True)
+    wrong = (calls.row >= 0) & (returned != _MOST) & (starts < returned)
+    wrong &= ends - np.where(wrong, returned, 0) > _OVERLAP_NS
+    over: Int64 = np.where(wrong, ends - np.where(wrong, returned, 0), 0)
+    return over
 
 
 def _by_stream(starts: Int64, device: Int64, stream: Int64) -> Int64:
@@ -170,7 +258,9 @@ class Dangling(NamedTuple):
     is_pending: bool = False  # which is no loss, yet until its task starts the device is not known to be idle
 
 
-def examine(tables: _Tables, notes: Notes, *, is_part: bool = False) -> list[Violation]:
+def examine(
+    tables: _Tables, notes: Notes, *, is_part: bool = False, recorded: tuple[int, int] | None = None
+) -> list[Violation]:
     """Examine a run, note what is impossible or missing, and return it.
 
     Parameters
@@ -181,12 +271,18 @@ def examine(tables: _Tables, notes: Notes, *, is_part: bool = False) -> list[Vio
         Of the run.
     is_part
         Whether only a part was read: at its edges launched work lies outside.
+    recorded
+        When the collection began and ended, if a file says so by itself.
     """
     cut = without_overruns(tables)
     found = [*_overruns(tables), *_no_durations(cut), *_outlived_callers(cut), *_below_zero(cut)]
+    found += [*_repeated_ids(cut), *_overlapping_blocks(cut), *_outside(cut, recorded)]
     if not is_part:
         found += [*_lost_tasks(cut, notes), *_unexplained_waits(cut), *_lost_ends(cut, notes)]
     found = [_with_steps(violation, cut) for violation in found]
+    told = notes.to_frame()
+    of_device = told["lacks"].map(lambda names: bool(_OF_DEVICE & set(names.split()))).to_numpy(bool)
+    counted_before = int(told["missing_rows"][of_device].fillna(0).sum())
     for violation in found:
         if violation.kind == "pending":
             notes.info(violation.table, violation.message, violation.count)
@@ -194,7 +290,9 @@ def examine(tables: _Tables, notes: Notes, *, is_part: bool = False) -> list[Vio
         steps = f" (in {_listed(violation.steps)})" if violation.steps else ""
         text, count = f"{violation.message}{steps}", violation.count
         if violation.kind in ("lost_tasks", "lost_end"):
-            notes.warning(violation.table, text, count, lacks=("kernels", "tasks"), missing_rows=count)
+            others = max(count - counted_before, 0)  # a row that its file lost is counted once
+            counted_before += others
+            notes.warning(violation.table, text, count, lacks=("kernels", "tasks"), missing_rows=others)
         else:
             lacks = ("kernels", "tasks") if violation.kind == "unexplained_wait" else ()
             notes.warning(violation.table, text, count, lacks=lacks)
@@ -230,7 +328,7 @@ def incomplete(found: Iterable[Violation]) -> list[str]:
         if violation.kind == "lost_rows":
             texts.setdefault((violation.rank, f"{violation.table} are missing, nothing tells of when"), set())
         elif violation.kind != "pending" and (violation.steps or (violation.spans and violation.amount_ns)):
-            what = "durations of kernels{} are wrong" if violation.kind == "overrun" else "kernels{} are missing"
+            what = _WRONG.get(violation.kind, "kernels{} are missing")
             texts.setdefault((violation.rank, what), set()).update(violation.steps)
     return [
         ("" if rank is None else f"rank {rank}: ") + what.format(f" of {_listed(tuple(steps))}" if steps else "")
@@ -268,30 +366,59 @@ def _with_steps(violation: Violation, tables: _Tables) -> Violation:
 
 
 def _overruns(tables: _Tables) -> Iterator[Violation]:
-    """Yield for each stream the rows whose durations run over the next row of the stream."""
-    frame = next((tables[name] for name in ("tasks", "kernels") if RUNS_OVER in tables[name]), None)
-    if frame is None:
+    """Yield for each stream the rows whose durations run over the next row of the stream, or are out of its order."""
+    name = next((name for name in ("tasks", "kernels") if RUNS_OVER in tables[name]), None)
+    if name is None:
         return
-    wrong = frame[_ids(frame, RUNS_OVER, 0) > 0]
-    for (device, stream), rows in wrong.groupby(["device_id", "stream_id"], sort=True):
+    frame = tables[name]
+    calls = _Calls.of(frame, tables["api"])
+    starts, device = (frame[column].to_numpy(np.int64) for column in ("start_ns", "device_id"))
+    stream, is_wrong = _ids(frame, "stream_id"), _ids(frame, RUNS_OVER, 0) > 0
+    misplaced = is_wrong & _misplaced(starts, device, stream, calls)
+    for (of_device, of_stream), rows in frame[is_wrong & ~misplaced].groupby(["device_id", "stream_id"], sort=True):
         over = rows[RUNS_OVER].to_numpy(np.int64)
         verb = "run" if len(rows) > 1 else "runs"
+        amount = sum(over.tolist())  # which may be more than int64 holds
         message = (
-            f"{counted(len(rows), 'kernel')} of stream {stream} of device {device} {verb} over the start of the next "
-            f"one, by {duration(int(over.sum()))} in all and up to {duration(int(over.max()))}; a stream runs one "
-            "after another, so these durations are wrong: steps, breakdown() and advice() end each where the next one "
-            "begins, kernels and by() have what was recorded"
+            f"{counted(len(rows), 'kernel')} of stream {of_stream} of device {of_device} {verb} over the start of the "
+            f"next one, or the return of a wait for it, by {duration(amount)} in all and up to "
+            f"{duration(int(over.max()))}; a stream runs one after another, so these durations are wrong: steps, "
+            "breakdown() and advice() end each where the next one begins, kernels and by() have what was recorded"
         )
-        yield Violation("overrun", "kernels", message, len(rows), int(over.sum()), int(device), int(stream))
+        yield Violation("overrun", "kernels", message, len(rows), amount, int(of_device), int(of_stream))
+    whole = run_window(without_overruns(tables))
+    for (of_device, of_stream), rows in frame[misplaced].groupby(["device_id", "stream_id"], sort=True):
+        of = (device == of_device) & (stream == of_stream) & (calls.row >= 0)
+        sound = of & ~misplaced
+        at = np.flatnonzero(of & misplaced)
+        order = np.flatnonzero(sound)[np.argsort(calls.called[sound], kind="stable")]
+        place = np.searchsorted(calls.called[order], calls.called[at])
+        earliest = np.maximum(np.append(_LEAST, starts[order])[place], calls.called[at])
+        latest = np.append(starts[order], _MOST if whole is None else whole[1])[place]
+        spans = _few(union(earliest, np.maximum(earliest, latest)))
+        message = (
+            f"{counted(len(rows), 'kernel')} of stream {of_stream} of device {of_device} "
+            f"{'are' if len(rows) > 1 else 'is'} out of the order in which the work of the stream was launched: the "
+            "time is wrong; steps, breakdown() and advice() take the time between its neighbours for not recorded"
+        )
+        amount = sum(rows["duration_ns"].tolist())
+        yield Violation(
+            "out_of_order", "kernels", message, len(rows), amount, int(of_device), int(of_stream), spans=spans
+        )
 
 
 def _no_durations(tables: _Tables) -> Iterator[Violation]:
-    """Yield for each device its kernels of no duration, unless kernels like them are so short that they round to it."""
+    """Yield steps of no duration, and the kernels of each device, unless others like them are so short, too."""
+    empty = (tables["steps"]["duration_ns"] == 0).to_numpy(bool)
+    if empty.any():
+        count = int(empty.sum())
+        message = f"{counted(count, 'step')} {'has' if count == 1 else 'have'} no duration: the time was not recorded"
+        yield Violation("no_duration", "steps", f"{message}, and figures per step leave it out", count)
     tasks = tables["tasks"]
     of_gpu = (tasks["task_type"] == _OF_GPU[0]).to_numpy(bool)
     kernels = tasks[of_gpu] if of_gpu.any() else tables["kernels"]  # those of collectives, too
     starts, lengths = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
-    empty = lengths == 0
+    empty = (lengths == 0) & (_ids(kernels, RUNS_OVER, 0) == 0)
     if empty.any():
         empty &= _take_time(kernels)
     if not empty.any():
@@ -356,6 +483,99 @@ def _beyond_steps(steps: pd.DataFrame, frame: pd.DataFrame, starts: Int64, ends:
     return beyond if 2 * len(beyond) < len(frame) else beyond[:0]
 
 
+def _outside(tables: _Tables, recorded: tuple[int, int] | None) -> Iterator[Violation]:
+    """Yield the rows of each table that lie outside of the time that was recorded."""
+    if recorded is None:
+        return
+    for name in _TIMED:
+        frame = tables[name]
+        starts = frame["start_ns"].to_numpy(np.int64)
+        wrong = (starts < recorded[0] - _OUTSIDE_NS) | (starts > recorded[1] + _OUTSIDE_NS)
+        if wrong.any():
+            count = int(wrong.sum())
+            away = int(np.maximum(recorded[0] - starts[wrong], starts[wrong] - recorded[1]).max())
+            message = (
+                f"{counted(count, 'row')} of {name} {'lies' if count == 1 else 'lie'} up to {duration(away)} outside "
+                "of the time that was recorded: the times are wrong, and so are the length of the run and its idle time"
+            )
+            yield Violation("outside", name, message, count)
+
+
+def _repeated_ids(tables: _Tables) -> Iterator[Violation]:
+    """Yield the tasks that have the id of another one of their stream, before ids can have begun anew.
+
+    A captured graph has the same tasks each time that it runs.
+    """
+    name = "tasks" if len(tables["tasks"]) else "kernels"
+    frame = tables[name]
+    if "task_id" not in frame or not len(frame) or len(frame) > _MOST_COMPARED:
+        return
+    columns = ["device_id", "stream_id", "task_id", *(each for each in ("batch_id", "context_id") if each in frame)]
+    keys = frame[columns].fillna(-1)
+    rows = np.flatnonzero((frame["task_id"].notna() & frame["stream_id"].notna()).to_numpy(bool))
+    repeated = rows[keys.iloc[rows].duplicated(keep=False).to_numpy(bool)]
+    if not len(repeated):
+        return
+    starts = frame["start_ns"].to_numpy(np.int64)
+    order = rows[np.argsort(starts[rows], kind="stable")]
+    place = np.zeros(len(frame), np.int64)
+    place[order] = frame.iloc[order].groupby(["device_id", "stream_id"], sort=False).cumcount()
+    key = keys.iloc[repeated].groupby(columns, sort=False).ngroup().to_numpy(np.int64)
+    by_key = np.lexsort((place[repeated], key))
+    before, after = repeated[by_key[:-1]], repeated[by_key[1:]]
+    names = frame["name"].cat.codes.to_numpy(np.int64)
+    wrong = (key[by_key[:-1]] == key[by_key[1:]]) & (place[after] - place[before] < _WRAPS_AFTER)
+    wrong &= names[before] != names[after]
+    if wrong.any():
+        count = int(wrong.sum())
+        message = (
+            f"{counted(count, 'task')} {'has' if count == 1 else 'have'} the id of another one of the stream: "
+            "an id is wrong, and so may be launches, operators and counters of kernels"
+        )
+        yield Violation("repeated_id", name, message, count)
+
+
+def _overlapping_blocks(tables: _Tables) -> Iterator[Violation]:
+    """Yield the blocks of memory that were allocated where another one was in use."""
+    blocks = tables["allocations"]
+    if "address" not in blocks or not 1 < len(blocks) < _MOST_NESTED:
+        return
+    unit = "sequence" if "allocated_sequence" in blocks else "ns"
+    known = blocks["address"].notna()
+    if unit == "ns":  # threads that nothing recorded may have allocated the others meanwhile
+        known &= blocks["allocated_ns"].notna()
+    known = blocks[known.to_numpy(bool)]
+    begins = _ids(known, f"allocated_{unit}", _LEAST)
+    ends = _ids(known, f"released_{unit}", _MOST)
+    address, size = known["address"].to_numpy(np.int64), known["size_bytes"].to_numpy(np.int64)
+    place = known["device_id"].to_numpy(np.int64, na_value=-1)
+    if "component" in known:
+        place = place * (len(known["component"].cat.categories) + 1) + known["component"].cat.codes.to_numpy(np.int64)
+    count = 0
+    for rows in pd.DataFrame({"place": place}).groupby("place").indices.values():
+        rows = rows[ends[rows] > begins[rows]]
+        moments = np.concatenate([begins[rows], ends[rows]])
+        order = np.lexsort((np.repeat([1, 0], len(rows)), moments))  # what is released first makes room
+        used: list[tuple[int, int]] = []
+        low, high = address[rows].tolist(), (address[rows] + size[rows]).tolist()
+        for event in order.tolist():
+            row = event % len(rows)
+            block = low[row], high[row]
+            at = bisect.bisect_left(used, block)
+            if event >= len(rows):
+                if at < len(used) and used[at] == block:
+                    del used[at]
+                continue
+            count += (at > 0 and used[at - 1][1] > block[0]) or (at < len(used) and used[at][0] < block[1])
+            used.insert(at, block)
+    if count:
+        message = (
+            f"{counted(count, 'block')} of memory {'was' if count == 1 else 'were'} allocated where another one was "
+            "in use: a release is missing, or an address or size is wrong; lifetimes and the memory peak rest on it"
+        )
+        yield Violation("overlapping_blocks", "allocations", message, count)
+
+
 def _below_zero(tables: _Tables) -> Iterator[Violation]:
     """Yield the samples of allocators with less than nothing allocated."""
     memory = tables["memory"]
@@ -378,7 +598,10 @@ def _take_time(kernels: pd.DataFrame) -> Bools:
         kind = np.where(types.codes >= 0, len(names.categories) + types.codes.to_numpy(np.int64), kind)
     least = np.full(int(kind.max(initial=0)) + 1, _MOST)
     np.minimum.at(least, kind[lengths > 0], lengths[lengths > 0])
-    least[least == _MOST] = int(np.median(lengths[lengths > 0])) if (lengths > 0).any() else 0
+    if (lengths > 0).any():
+        least[least == _MOST] = int(np.median(lengths[lengths > 0]))
+    elif len(lengths) < _FEW:
+        least[:] = 0
     named: Bools = (kind >= 0) & (least[kind] > _SHORT_NS)
     return named
 
@@ -580,17 +803,20 @@ def _unexplained_waits(tables: _Tables) -> Iterator[Violation]:
     A wait returns soon after the end of what it waited for. On a GPU with one stream, what was launched to an idle
     stream starts soon, too.
     """
-    syncs = _Syncs(tables)
-    begins, ends = syncs.spans[False]
+    api = tables["api"]
+    is_wait = schema.matching(api["name"], lambda name: "Synchronize" in name)
+    begins = api["start_ns"].to_numpy(np.int64)[is_wait]
+    ends = begins + api["duration_ns"].to_numpy(np.int64)[is_wait]
     devices = devices_of(tables)
-    if len(devices) != 1 or not len(begins) or not len(tables["tasks"]):
+    if not devices or not len(begins) or not len(tables["tasks"]):
         return
-    device = devices[0]
+    device = devices[0] if len(devices) == 1 else None
     is_gpu = bool(tables["tasks"]["task_type"].isin(_OF_GPU).any())
     floor = _RETURNS_NS[is_gpu]
     tasks = tables["tasks"]
     starts = tasks["start_ns"].to_numpy(np.int64)
-    spans = [(starts, starts + tasks["duration_ns"].to_numpy(np.int64)), device_parts(tables, device)[1]]
+    spans = [(starts, starts + tasks["duration_ns"].to_numpy(np.int64))]
+    spans += [device_parts(tables, each)[1] for each in devices]
     busy = union(*(np.concatenate(edges) for edges in zip(*spans, strict=True)))
     last = np.append(_LEAST, busy[1])[np.searchsorted(busy[0], ends)]  # the end of what began before the return
     since = np.maximum(begins, np.minimum(last, ends))
@@ -607,9 +833,10 @@ def _unexplained_waits(tables: _Tables) -> Iterator[Violation]:
     if not len(unknown[0]):
         return
     amount = total(subtract(unknown, busy))
+    waited = "devices" if device is None else f"device {device}"
     message = (
-        f"the host waits for device {device}, {duration(amount)} in all, while nothing that was recorded runs: what "
-        "ran there is not in the recording, so that the time is not recorded rather than idle"
+        f"the host waits for {waited}, {duration(amount)} in all, while nothing that was recorded runs: what ran there "
+        "is not in the recording, so that the time is not recorded rather than idle"
     )
     yield Violation("unexplained_wait", "api", message, len(unknown[0]), amount, device, spans=_few(unknown))
 
@@ -644,7 +871,11 @@ def _calls(every: _Tables) -> Iterator[Dangling]:
     last = int(starts[has_task].max(initial=0)) if len(tasks) else _MOST
     launches = (api["level"] == "node").to_numpy(bool) & bool(is_called.any()) | _launches_on_gpu(api)
     lacking = ~has_task & (called != ABSENT)
-    late = np.flatnonzero(launches & lacking & (starts >= last))
+    copies = {
+        kind: schema.matching(api["name"], lambda name, kind=kind: bool(_ON_GPU.match(name)) and kind in name.lower())  # type: ignore[misc]
+        for kind in ("memcpy", "memset")
+    }
+    late = np.flatnonzero((launches | copies["memcpy"] | copies["memset"]) & lacking & (starts >= last))
     waited = np.zeros(len(api), bool)
     waited[late] = _bounds_of(every, late, _Syncs(every)).waited if len(late) else False
     pending = launches & lacking & (starts >= last) & ~waited
@@ -654,8 +885,7 @@ def _calls(every: _Tables) -> Iterator[Dangling]:
     lacking &= (starts < last) | waited
     message = "a launch has no task: tasks, kernels or collectives are missing, and their links; sums are too low"
     yield Dangling("api", launches & lacking, message, is_launch=True)
-    for kind in ("memcpy", "memset"):
-        calls = schema.matching(api["name"], lambda name, kind=kind: bool(_ON_GPU.match(name)) and kind in name.lower())  # type: ignore[misc]
+    for kind, calls in copies.items():
         rows = calls & lacking
         if rows.sum() > _MOST_OF_NO_BYTES * calls.sum():
             message = f"a call of {kind} has no task: copies are missing, and their links; sums are too low"
@@ -664,7 +894,7 @@ def _calls(every: _Tables) -> Iterator[Dangling]:
 
 def _launches_on_gpu(api: pd.DataFrame) -> Bools:
     """Return the calls of a GPU's runtime that launch kernels or graphs; what is captured into a graph does not run."""
-    launches = schema.matching(api["name"], lambda name: _LAUNCH_ON_GPU.match(name) is not None)
+    launches = schema.matching(api["name"], lambda name: LAUNCH_ON_GPU.match(name) is not None)
     starts = api["start_ns"].to_numpy(np.int64)
     begins, ends = (
         starts[schema.matching(api["name"], lambda name, word=word: word in name)]  # type: ignore[misc]

@@ -219,7 +219,8 @@ def _warnings(run: ReportedRun, user_code: Lines) -> list[Warned]:
         failed = [out_of_memory(allocation, run.advice().facts, place)]
     errors = [Warned("error", plain(line)) for line in error_lines(notes)]
     missing = [Warned("warning", plain(line)) for line in damage_lines(notes)]
-    wrong = [Warned("warning", plain(each.message)) for each in info.examination if each.kind == "overrun"]
+    kinds = ("overrun", "out_of_order")
+    wrong = [Warned("warning", plain(each.message)) for each in info.examination if each.kind in kinds]
     children = [Warned("warning", plain(children_text(info)))] if info.unprofiled_children else []
     return [*failed, *errors, *missing, *wrong, *children]
 

@@ -39,6 +39,8 @@ class Decoded:
     derived
         Tables derived from other tables, which the form lacks: source and message of their note. Another form of the
         run may hold them.
+    recorded
+        When the collection began and ended, if a file says so itself, whatever the times of its rows are.
     """
 
     tables: MutableMapping[str, pd.DataFrame] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Decoded:
     notes: Notes = field(default_factory=Notes)
     statistics: dict[str, pd.DataFrame] = field(default_factory=dict)
     derived: dict[str, tuple[str, str]] = field(default_factory=dict)
+    recorded: tuple[int, int] | None = None
 
     def settle(self, frames: Mapping[str, pd.DataFrame] | None = None) -> None:
         """Note which tables are derived, and rows in no table without a note; see :mod:`npuprof.tables.ledger`."""

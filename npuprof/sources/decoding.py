@@ -112,7 +112,9 @@ def _check(decoded: Decoded, frames: Mapping[str, pd.DataFrame], run: DetectedRe
     note_repeated_rows(frames, decoded.notes)
     every = completed(dict(frames))
     clocks = [] if decoded.info.source == CLUSTER_ANALYSIS else device_clocks(every)
-    decoded.info.examination = examine(on_host_clock(every, clocks), decoded.notes, is_part=is_part)
+    decoded.info.examination = examine(
+        on_host_clock(every, clocks), decoded.notes, is_part=is_part, recorded=decoded.recorded
+    )
     if run.source in _RESULTS:
         note_lost_results(run.path, decoded, frames)
     if decoded.info.source == CLUSTER_ANALYSIS:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,9 +93,29 @@ def _late_return(loop: _Loop) -> None:
     loop.waits[-1] = ("cudaDeviceSynchronize", 2210, 600)
 
 
+def _outlasts_wait(loop: _Loop) -> None:
+    loop.kernels[59].length_us = 4000
+
+
+def _moved(us: float) -> Callable[[_Loop], None]:
+    def damage(loop: _Loop) -> None:
+        loop.kernels[33].start_us += us
+
+    return damage
+
+
+def _lost_copies(loop: _Loop) -> None:
+    loop.launch = "cudaMemcpyAsync"
+    _tail(loop)
+
+
 @pytest.mark.parametrize(
     ("damage", "kind", "count", "steps"),
     [
+        (_outlasts_wait, "overrun", 1, (5,)),
+        (_moved(300), "out_of_order", 1, (3,)),
+        (_moved(5e6), "out_of_order", 1, (3,)),
+        (_lost_copies, "lost_tasks", 20, (4, 5)),
         (lambda loop: _overrun(loop, 31), "overrun", 1, (1,)),
         (lambda loop: _overrun(loop, 900), "overrun", 1, (1,)),
         (_tail, "lost_tasks", 20, (4, 5)),
@@ -348,6 +369,113 @@ def test_calls_that_outlive_their_caller_are_counted(tmp_path: Path) -> None:
     assert isinstance(run, Profile)
     (found,) = run.info.examination
     assert (found.kind, found.table, found.count) == ("outlives_caller", "operators", 2)
+
+
+@pytest.mark.parametrize("wait", ["cudaStreamSynchronize", "cudaEventSynchronize", "hipEventSynchronize"])
+def test_every_wait_needs_an_explanation(tmp_path: Path, wait: str) -> None:
+    loop = _Loop([_Kernel(1010 + _STEP_US * 6 * n, 1020 + _STEP_US * 6 * n, 2) for n in range(1)])
+    loop.waits = [(wait, 1030, 900)]
+    run = loop.write(tmp_path)
+    (found,) = run.info.examination
+    assert (found.kind, found.amount_ns) == ("unexplained_wait", 900_000)
+    parts = run.breakdown().groupby(["part", "cause"], observed=True)["duration_ns"].sum()
+    assert parts["not_recorded"].sum() == 900_000
+    assert "synchronising" not in parts.index.get_level_values("cause")
+
+
+def _changed(folder: Path, change: Callable[[list[dict[str, Any]]], None]) -> Profile:
+    _Loop().write(folder)
+    path = folder / "t.pt.trace.json"
+    document = json.loads(path.read_text())
+    change(document["traceEvents"])
+    path.write_text(json.dumps(document))
+    changed = npuprof.load(path)
+    assert isinstance(changed, Profile)
+    return changed
+
+
+def _of(category: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    return lambda events: [event for event in events if event.get("cat") == category]
+
+
+def _one_hour_late(category: str, number: int) -> Callable[[list[dict[str, Any]]], None]:
+    def change(events: list[dict[str, Any]]) -> None:
+        _of(category)(events)[number]["ts"] += 3_600_000_000
+
+    return change
+
+
+def _at_zero(events: list[dict[str, Any]]) -> None:
+    for event in _of("kernel")(events)[30:]:
+        event["ts"] = 0.0
+
+
+def _nothing_lasts(category: str) -> Callable[[list[dict[str, Any]]], None]:
+    def change(events: list[dict[str, Any]]) -> None:
+        for event in _of(category)(events):
+            event["dur"] = 0.0
+
+    return change
+
+
+def _beyond_the_record(events: list[dict[str, Any]]) -> None:
+    first, last = (find(event["ts"] for event in _of("cpu_op")(events)) for find in (min, max))
+    span = {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler"}
+    events.append({**span, "ts": first - 100, "dur": last - first + 1000})
+    for event in _of("cpu_op")(events)[40:42]:
+        event["ts"] += 3_000_000
+
+
+@pytest.mark.parametrize(
+    ("change", "message", "count"),
+    [
+        (_one_hour_late("kernel", 33), "far from all others", 1),
+        (_one_hour_late("user_annotation", 5), "far from all others", 1),
+        (_at_zero, "time of an event was not recorded \\(ts is 0\\)", 30),
+        (_nothing_lasts("kernel"), "60 kernels of device 0 have no duration", 60),
+        (_nothing_lasts("user_annotation"), "6 steps have no duration", 6),
+        (_beyond_the_record, "2 rows of operators lie up to .* outside of the time that was recorded", 2),
+    ],
+)
+def test_wrong_times_are_noted(
+    tmp_path: Path, change: Callable[[list[dict[str, Any]]], None], message: str, count: int
+) -> None:
+    run = _changed(tmp_path, change)
+    told = run.notes[run.notes["message"].str.contains(message) & (run.notes["severity"] == "warning")]
+    assert count in told["count"].tolist()
+    if len(run.steps) and run.steps["duration_ns"].any():
+        assert run.advice().step_ns == _STEP_US * 1000
+    assert run.kernels["start_ns"].max() - run.kernels["start_ns"].min() < 10**10
+
+
+def test_lost_rows_are_counted_once(tmp_path: Path) -> None:
+    run = _changed(tmp_path, _at_zero)
+    assert run.notes["missing_rows"].sum() == 30
+
+
+def test_blocks_in_use_do_not_overlap(tmp_path: Path) -> None:
+    for addresses, count in (((4096, 8192), 0), ((4096, 5000), 1)):
+        trace = KinetoTrace()
+        for number, (size, address) in enumerate([(1000, addresses[0]), (1000, addresses[1]), (-1000, addresses[0])]):
+            trace.memory(10 * number, size, address, [1000, 2000, 1000][number])
+        run = npuprof.load(trace.write(tmp_path / "t.pt.trace.json"))
+        assert isinstance(run, Profile)
+        assert sum(each.count for each in run.info.examination) == count
+
+
+def test_ids_of_tasks_are_unique(tmp_path: Path) -> None:
+    """A captured graph has its ids each time; another task has none of them before ids begin anew."""
+    for names, count in ((["Add", "Mul"], 0), (["Add", "Mul", "Sub"], 5)):
+        path = tmp_path / f"op_summary_20260101{len(names)}.csv"
+        lines = ["Op Name,OP Type,Task Type,Task Start Time(us),Task Duration(us),Stream ID,Task ID,Device_id"]
+        for number in range(12):
+            name = names[number % len(names)]
+            lines.append(f"{name},{name},AI_CORE,{1763600000000000 + 20 * number},10,3,{number % 2},0")
+        path.write_text("\n".join([*lines, ""]))
+        run = npuprof.load(path)
+        assert isinstance(run, Profile)
+        found = {each.kind: each.count for each in run.info.examination}
+        assert found.get("repeated_id", 0) == count * 2
 
 
 def test_memory_below_zero_is_counted(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from npuprof.sources.base import Decoded, Source
 from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.global_ranks import MATRIX, add_global_ranks
 from npuprof.sources.kineto.communication import groups_in
-from npuprof.sources.kineto.conversion import build_tables
+from npuprof.sources.kineto.conversion import build_tables, recorded
 from npuprof.sources.kineto.facts import SOURCE_NAME, TraceFacts, describe, info_of, read_facts
 from npuprof.sources.kineto.host_collectives import name_group
 from npuprof.sources.kineto.layouts import KINETO
@@ -70,6 +70,7 @@ def read(path: Path) -> Decoded:
     built.tables["links"] = build_links(trace, built, notes, path.name)
     decoded.tables = built.tables
     decoded.info = _info(path, facts, decoded)
+    decoded.recorded = recorded(trace)
     name_group(decoded, {key: group["global_ranks"] for key, group in facts.groups.items() if group["global_ranks"]})
     named = groups_in(trace.slices["task"])  # which may list ranks where the file's head has too many to list
     _add_groups(decoded, {**named, **{key: group for key, group in facts.groups.items() if group["global_ranks"]}})

@@ -34,7 +34,8 @@ _MOST_GAPS = 10  # times as many numbers as events: then another tool has cut th
 _STEP = "ProfilerStep#"
 _SLICE = ("start_ns", "duration_ns", "name", "lane", "category")
 _NUMBERED = ("operators", "steps", "marks", "python", "memory", "allocations", "links")
-_PROFILER_INSTANTS = ("Iteration Start: ", "Record Window End")
+_RECORDED, _RECORD_END = "Trace", "Record Window End"
+_PROFILER_INSTANTS = ("Iteration Start: ", _RECORD_END)
 
 
 def build_tables(trace: Trace, notes: Notes, source: str, options: Mapping[str, Any]) -> TraceTables:
@@ -76,6 +77,20 @@ def build_tables(trace: Trace, notes: Notes, source: str, options: Mapping[str, 
         notes.ledger.use(source, used)
         notes.leave_out(source, "a slice belongs to no table", len(plain) - used, affects=ANY)
     return maker.built
+
+
+def recorded(trace: Trace) -> tuple[int, int] | None:
+    """Return when the collection began and ended, if the profiler wrote it."""
+    begins, ends = [], []
+    for slices in trace.slices.values():
+        if len(slices) and _RECORDED in (categories := slices.names("category")):
+            rows = slices["category"] == categories.index(_RECORDED)
+            begins += slices["start_ns"][rows].tolist()
+            ends += (slices["start_ns"] + slices["duration_ns"])[rows].tolist()
+    plain = trace.slices["plain"]
+    if len(plain) and _RECORD_END in (names := plain.names("name")):
+        ends += plain["start_ns"][plain["name"] == names.index(_RECORD_END)].tolist()
+    return (min(begins), max(ends)) if begins and max(ends) > min(begins) else None
 
 
 def _take_steps_of_operators(trace: Trace) -> None:

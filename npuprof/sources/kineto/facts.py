@@ -109,9 +109,9 @@ def read_facts(path: Path) -> TraceFacts:
     return TraceFacts(
         base_ns,
         {
-            ours: match[1] == b"1"
+            ours: match[1] in (b"1", b"true")
             for ours, theirs in _SWITCHES.items()
-            if (match := re.search(rb'"' + theirs + rb'"\s*:\s*([01])\b', before))
+            if (match := re.search(rb'"' + theirs + rb'"\s*:\s*([01]|true|false)\b', before))
         },
         rank if _is_rank(rank) else rank_of_name(path.name),
         world_size if _is_rank(world_size) and world_size else None,

@@ -113,6 +113,7 @@ def _allocations(slices: GatheredColumns, rows: Records, built: TraceTables, not
         "device_id": optional(np.where(kind[chosen] == _CPU, ABSENT, device[chosen]), (-1,)),
         "stream": missing(len(chosen)),
         "component": _components(kind[chosen]),
+        "address": address[chosen],
     }
     when = np.where(start == ABSENT, end, start)
     frame = tables.build("allocations", columns).iloc[np.argsort(when, kind="stable")]

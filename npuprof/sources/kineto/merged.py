@@ -19,9 +19,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from npuprof.analysis.examination import LAUNCH_ON_GPU
 from npuprof.arrays import Bools, Int64, first_rows
 from npuprof.errors import SourceError
-from npuprof.sources.columns.builders import ABSENT
+from npuprof.sources.columns.builders import ABSENT, GatheredColumns
 from npuprof.sources.files.gzip_file import read_head
 from npuprof.sources.kineto.facts import read_facts
 from npuprof.sources.trace.columns import Trace
@@ -35,6 +36,7 @@ _RANK = re.compile(r"(?<![a-z])rank[ _:-]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 _MOST_DEVICES = 1 << 16
 _NEARLY_ALL, _FAR_FROM_ALL = 0.995, 0.9  # of the tasks of a device
+_MANY = 0.05  # of all tasks
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -99,6 +101,8 @@ def merged_ranks(trace: Trace, path: Path) -> MergedRanks | None:
     of_lane = np.array([number[pid] for pid, _ in trace.lanes], np.int64)
     of_cause = of_lane[causes["lane"]]
     hosts = np.flatnonzero(np.bincount(of_cause)).tolist()
+    if key == "correlation":
+        _refuse_one_number(of_cause, causes, tasks, path)
     if len(hosts) < 2:  # nearly always
         return None
     if not len(tasks):
@@ -134,6 +138,25 @@ def merged_ranks(trace: Trace, path: Path) -> MergedRanks | None:
     return _numbered(
         trace, names, {pids[device]: names[place] for device, place in zip(devices, assigned, strict=True)}
     )
+
+
+def _refuse_one_number(of_call: Int64, calls: GatheredColumns, tasks: GatheredColumns, path: Path) -> None:
+    """Raise a SourceError if processes of several hosts have one number: calls of a process have ids of their own."""
+    if not len(tasks):
+        return
+    launches = np.array([LAUNCH_ON_GPU.match(name) is not None for name in calls.names("name")], np.bool_)[
+        calls["name"]
+    ]
+    rows = np.flatnonzero(launches & (calls["correlation"] > 0))
+    pairs = of_call[rows] * (1 << 32) + (calls["correlation"][rows] & 0xFFFF_FFFF)
+    known, counts = np.unique(pairs, return_counts=True)
+    repeated = np.unique(known[counts > 1] & 0xFFFF_FFFF)
+    wanted = tasks["correlation"][tasks["correlation"] > 0] & 0xFFFF_FFFF
+    if len(wanted) and np.isin(wanted, repeated).mean() > _MANY:
+        raise SourceError(
+            f"{path} holds the traces of several processes that have the same number, and the same ids of launches: "
+            "nothing tells which of them launched which kernel; load the file of each rank"
+        )
 
 
 def _begun(ids: Int64, starts: Int64, of_host: Bools, wanted: Int64) -> Int64:

@@ -67,14 +67,16 @@ class _Blocks:
     allocated: list[_Moment] = field(default_factory=list)
     released: list[_Moment] = field(default_factory=list)
     device: list[int] = field(default_factory=list)
+    address: list[int] = field(default_factory=list)
 
-    def add(self, size: int, stack: str, device: int, allocated: _Moment, released: _Moment) -> int:
+    def add(self, size: int, stack: str, device: int, address: int, allocated: _Moment, released: _Moment) -> int:
         self.name.append(_name(stack))
         self.stack.append(stack or None)
         self.size.append(size)
         self.allocated.append(allocated)
         self.released.append(released)
         self.device.append(device)
+        self.address.append(address if address < _MAX_ADDRESS // 2 else address - _MAX_ADDRESS)
         return len(self.size) - 1
 
 
@@ -169,7 +171,7 @@ class _History:
                 self.blocks.released[before] = moment
                 more -= self.blocks.size[before]
             stack = self.stacks.text(entry.get("frames"))
-            self.alive[key] = self.blocks.add(size, stack, device, moment, _UNKNOWN)
+            self.alive[key] = self.blocks.add(size, stack, *key, moment, _UNKNOWN)
             self.samples.add(device, moment, allocated=more, active=more)
             return "kept"
         elif action == _FREE and key in self.awaited:
@@ -180,7 +182,7 @@ class _History:
             if action == _FREED:
                 self.awaited.add(key)
             if key not in self.alive:
-                self.blocks.add(size, "", device, _UNKNOWN, moment)
+                self.blocks.add(size, "", *key, _UNKNOWN, moment)
                 return "kept"
             self.blocks.released[self.alive.pop(key)] = moment
         else:
@@ -209,7 +211,7 @@ class _History:
             if state not in _ACTIVE or key in self.alive:
                 outcomes["used"] += 1
                 continue
-            self.blocks.add(size, self.stacks.text(_frames_of(block)), device, _UNKNOWN, _UNKNOWN)
+            self.blocks.add(size, self.stacks.text(_frames_of(block)), *key, _UNKNOWN, _UNKNOWN)
             outcomes["kept"] += 1
         self.account(outcomes)
 
@@ -293,6 +295,7 @@ def _allocations(blocks: _Blocks) -> pd.DataFrame:
         "released_ns": pd.array([moment.time_ns for moment in blocks.released], "Int64"),
         "device_id": np.array(blocks.device, np.int64),
         "stack": pd.Categorical(blocks.stack),
+        "address": np.array(blocks.address, np.int64),
         "allocated_sequence": pd.array([moment.sequence for moment in blocks.allocated], "Int64"),
         "released_sequence": pd.array([moment.sequence for moment in blocks.released], "Int64"),
     }

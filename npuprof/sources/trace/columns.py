@@ -236,20 +236,28 @@ class _Gatherer:
                 self._warn(message, int(sum(counts)))
 
     def _leave_out_untimed(self) -> None:
-        """Leave out slices whose time was not recorded: they begin at the origin of the times and have no duration."""
+        """Leave out slices whose time was not recorded: they begin at the origin of the times.
+
+        Those with a duration may be the first of all, and so may one without, unless all others are far from there.
+        """
         origin, untimed, others = self._base_ns, {}, [1 << 62]
         for name, slices in self._trace.slices.items():
             if len(slices):
                 begins = slices["start_ns"]
-                untimed[name] = (begins == origin) & (slices["duration_ns"] == 0)
+                untimed[name] = begins == origin
                 others.append(int(begins[~untimed[name]].min(initial=1 << 62)))
+        is_far = _FAR_NS <= min(others) - origin < 1 << 61
+        if not is_far:
+            for name in untimed:
+                untimed[name] &= self._trace.slices[name]["duration_ns"] == 0
         count = sum(int(rows.sum()) for rows in untimed.values())
-        if not count or (count == 1 and min(others) - origin < _FAR_NS):  # one may be the first of all
+        if not count or (count == 1 and not is_far):
             return
+        lasts = any(self._trace.slices[name]["duration_ns"][rows].any() for name, rows in untimed.items())
+        message = f"the time of an event was not recorded ({'ts is' if lasts else 'ts and dur are'} 0)"
         for name, rows in untimed.items():
             if rows.any():
                 self._trace.slices[name].keep(~rows)
-        message = "the time of an event was not recorded (ts and dur are 0)"
         self._notes.leave_out(self._source, message, count, affects=ANY)
         if len(self._trace.flows):
             bound = self._trace.flows["start_ns"] == origin

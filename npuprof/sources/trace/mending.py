@@ -33,7 +33,8 @@ _NAME = re.compile(
 _ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _BACKSLASH = re.compile(rb'\\\\|\\"|\\', re.DOTALL)
 _QUOTE = re.compile(rb'\\.|"', re.DOTALL)
-_CONTROL = re.compile(rb"[\x01-\x1f]")  # zeros are no text: a block of the file is lost
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+_LOST_BLOCK = re.compile(rb"\x00{8}")  # many zeros are no text: a block of the file is lost
 
 
 class Mended(NamedTuple):
@@ -88,6 +89,8 @@ def _with_strings(text: bytes) -> bytes:
 
 def _escaped(string: bytes) -> bytes:
     """Escape the backslashes of a string in which one makes no escape, and control characters."""
+    if _LOST_BLOCK.search(string):
+        return string
     if b"\\" in string and b"\\" in _ESCAPE.sub(b"", string):
         # A writer that leaves one backslash as it is leaves all: C:\users\new has no line end.
         string = _BACKSLASH.sub(lambda match: match[0] if len(match[0]) > 1 else b"\\\\", string)

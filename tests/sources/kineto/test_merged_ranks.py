@@ -95,6 +95,13 @@ def test_opens_each_rank_as_a_run(tmp_path: Path, merge: str, is_sorted: bool) -
         assert runs.notes["message"].str.contains("told apart by process").sum() == 1
 
 
+@pytest.mark.parametrize("gpu", [0, 10_000_000])
+def test_refuses_processes_of_one_number(tmp_path: Path, gpu: int) -> None:
+    merged = _write(tmp_path / "t.pt.trace.json", [*_rank(0, 300, 0), *_rank(1, 300, gpu, 1)])
+    with pytest.raises(npuprof.NpuprofError, match=r"several processes that have the same number.*file of each rank"):
+        npuprof.load(merged)
+
+
 def test_refuses_what_nothing_tells_apart(tmp_path: Path) -> None:
     merged = _write(tmp_path / "t.pt.trace.json", [*_rank(0, 300, 0), *_rank(1, 200, 0)])
     with pytest.raises(npuprof.NpuprofError, match="load the file of each rank"):

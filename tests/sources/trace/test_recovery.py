@@ -113,6 +113,7 @@ def test_repairs_numbers(tmp_path: Path, form: str, value: str) -> None:
         (rb'say("hello", "you")', 'say("hello", "you")'),
         (rb'"quoted"', '"quoted"'),
         (b"two\nlines\tand \x01", "two\nlines\tand \x01"),
+        (b"a \x00 zero", "a \x00 zero"),
         (rb"C:\dir" + b"\\", "C:\\dir\\"),
         (rb'C:\dir\say("hello")', r'C:\dir\say("hello")'),
         (b"caf\xe9_kernel", "caf\ufffd_kernel"),
