@@ -8,15 +8,19 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import npuprof
-from npuprof.errors import NpuprofError
+from npuprof.errors import NoRankError, NpuprofError
 from npuprof.options import default_output
 from npuprof.options.load_arguments import add_load_arguments, load_arguments
 from npuprof.words.commands import own_command
 from npuprof.words.quantities import share
 from npuprof.words.texts import plain_lines
+
+if TYPE_CHECKING:
+    from npuprof.profiles.profile import Profile
+    from npuprof.ranks.profile_set import ProfileSet
 
 _FIRST = """\
 Begin with
@@ -78,7 +82,8 @@ def _parser() -> argparse.ArgumentParser:
         "advise",
         help="show what makes a step slow, and fail if it may gain too much",
         epilog="Exit status with --fail-on: 0 no finding may gain so much, 3 one may, 4 the noise of the steps does "
-        "not tell, or none may, but for so much of a step the device is idle without a known cause, 1 an error.",
+        "not tell, or none may, but for so much of a step nothing tells why it passes, or runs were not judged, 1 an "
+        "error.",
     )
     advise.add_argument("path", type=Path, help="what to read")
     advise.add_argument("--json", action="store_true", help="print the findings as JSON")
@@ -168,11 +173,19 @@ def _percent(text: str) -> float:
 def _advise(parsed: argparse.Namespace) -> int:
     from npuprof.loading import open_path
 
-    advice = open_path(parsed.path, **load_arguments(parsed)).advice()
+    opened = open_path(parsed.path, **load_arguments(parsed))
+    try:
+        advice = opened.advice()
+    except NoRankError as error:
+        raise NpuprofError(f"{error.problem}: {_one_at_a_time(parsed.path, opened)}") from error
     _say(advice.to_json() if parsed.json else str(advice))
+    if advice.unjudged and not parsed.json:
+        _say(f"{advice.unjudged}: {_one_at_a_time(parsed.path, opened)}", sys.stderr)
     if parsed.fail_on is None:
         return 0
-    if not advice.step_ns:
+    has_steps = bool((advice.facts.accounting.steps["basis"] != "run").any())
+    is_judged = bool(advice.step_ns) and (has_steps or not advice.facts.accounting.of_host)
+    if not is_judged and not advice.unjudged:
         raise NpuprofError(f"{parsed.path} has no step and no device time, so --fail-on has nothing to check")
     if advice.doubts:
         _say(f"npuprof: cannot tell: {parsed.path} is incomplete ({'; '.join(advice.doubts)})", sys.stderr)
@@ -184,11 +197,25 @@ def _advise(parsed: argparse.Namespace) -> int:
         noise = f"the 95 % interval over the steps contains {100 * parsed.fail_on:g} %: record more steps"
         _say(f"npuprof: cannot tell whether a finding gains so much: {noise}", sys.stderr)
         return 4
-    if not advice.unknown_ns or advice.unknown_ns < parsed.fail_on * advice.step_ns:
+    unknown = advice.unjudged
+    if advice.unknown_ns and advice.unknown_ns >= parsed.fail_on * advice.step_ns:
+        what = "the host's" if advice.facts.accounting.of_host else "idle"
+        unknown = f"{share(advice.unknown_ns, advice.step_ns)} of a step is {what} time without a known cause"
+    if not unknown:
         return 0
-    unknown = f"{share(advice.unknown_ns, advice.step_ns)} of a step is idle time without a known cause"
     _say(f"npuprof: cannot tell: no finding may gain {100 * parsed.fail_on:g} %, but {unknown}", sys.stderr)
     return 4
+
+
+def _one_at_a_time(path: Path, opened: Profile | ProfileSet) -> str:
+    """Return the command that judges one run of a folder."""
+    from npuprof.profiles.profile import Profile
+
+    if isinstance(opened, Profile):  # the one run of a folder is judged
+        return ""
+    runs = opened.info
+    first = runs["path"][runs["rank"].isna().to_numpy(bool)].iloc[0]
+    return f"judge them one at a time: {own_command('advise', path / first)}"
 
 
 def _compare(parsed: argparse.Namespace) -> int:

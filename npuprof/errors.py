@@ -70,6 +70,22 @@ class NoSuchRankError(NpuprofError, KeyError):
     __str__ = Exception.__str__  # that of a KeyError quotes the message
 
 
+class NoRankError(NpuprofError):
+    """No run of a set has a rank, so they are no job.
+
+    Parameters
+    ----------
+    problem
+        What is missing.
+    remedy
+        What to do about it in Python.
+    """
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(f"{problem}: {remedy}")
+        self.problem = problem
+
+
 class SourceError(NpuprofError):
     """A path has nothing that can be read as a profile, or its files are too damaged."""
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import npuprof
@@ -16,6 +17,7 @@ from npuprof import cli
 from npuprof.profiles.profile import Profile
 from npuprof.simulator import synthesise
 from npuprof.sources.base import Decoded
+from npuprof.tables.info import Info
 from npuprof.words.commands import own_command
 from tests import factories, pace
 from tests.analysis.test_accounting import table
@@ -103,6 +105,45 @@ def test_advise_is_a_gate_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixt
         with pytest.raises(SystemExit, match="2"):
             cli.main(["advise", saved, "--fail-on", wrong])
         assert f"{wrong!r} is not a percentage" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_gate_without_evidence_never_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    operators = table("operators", [(0, 40), (100, 1)])
+    marked = table("steps", [(0, 100), (100, 100)])
+
+    def saved(name: str, rank: int | None, steps: pd.DataFrame | None = None) -> str:
+        recorded = {"operators": operators} | ({} if steps is None else {"steps": steps})
+        info = Info(name, collector="mindspore", rank=rank)
+        return str(Profile(Decoded(factories.all_tables(**recorded), info)).save(tmp_path / name / "run"))
+
+    cases = {
+        saved("host", None): 1,
+        saved("steps", None, marked): 4,
+        saved("set/ranked", 0): 4,
+    }
+    saved("set/other", None)
+    saved("none/first", None)
+    saved("none/second", None)
+    cases |= {str(tmp_path / "set"): 4, str(tmp_path / "none"): 1}
+    del cases[str(tmp_path / "set/ranked/run")]
+    for path, status in cases.items():
+        assert cli.main(["advise", path, "--fail-on", "5%"]) == status, path
+        printed = capsys.readouterr()
+        if path.endswith("set"):
+            assert "1 other run here has no rank, and no part in these findings" in printed.out
+        if path.endswith(("set", "none")):
+            assert f"judge them one at a time: {own_command('advise', tmp_path)}" in printed.err
+            assert "runs.at(" not in printed.err
+
+
+def test_samples_of_mindspore_are_called_mindspore(samples: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = npuprof.load_set(samples / "mindspore" / "cpu")
+    assert (len(runs), set(runs.info["front_end"])) == (7, {"mindspore"})
+    assert cli.main(["advise", str(samples / "mindspore" / "cpu" / "case_cpu"), "--fail-on", "5%"]) == 1
+    assert "collect with profiler_level=ProfilerLevel.Level1\n" in capsys.readouterr().out
+    assert cli.main(["advise", str(samples / "mindspore" / "cpu"), "--fail-on", "5%"]) == 4
+    assert "--level" not in capsys.readouterr().out
 
 
 def test_doctor_prints_a_line_for_each_thing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

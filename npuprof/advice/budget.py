@@ -11,6 +11,7 @@ from npuprof.advice.host_causes import LABELS
 from npuprof.advice.to_collect import is_unknown
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE, NOT_RECORDED
 from npuprof.analysis.host_accounting import HOST
+from npuprof.analysis.idle_causes import UNEXPLAINED
 from npuprof.words.quantities import share
 
 UNKNOWN_PART = "unknown"
@@ -66,6 +67,12 @@ def budget(facts: Facts) -> pd.DataFrame:
 def unknown_ns(table: pd.DataFrame) -> int:
     """Return the idle time of a budget whose cause is not known."""
     return int(table["time_ns"][(table["part"] == UNKNOWN_PART).to_numpy(bool)].sum())
+
+
+def unexplained_host_ns(table: pd.DataFrame) -> int:
+    """Return the time of a budget without a device in which the host does what has no name."""
+    unexplained = (table["part"] == HOST) & (table["cause"] == UNEXPLAINED)
+    return int(table["time_ns"][unexplained.to_numpy(bool)].sum())
 
 
 def first_line(table: pd.DataFrame, step_ns: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.actions import for_framework
-from npuprof.advice.budget import budget, first_line, idle_text, unknown_ns
+from npuprof.advice.budget import budget, first_line, idle_text, unexplained_host_ns, unknown_ns
 from npuprof.advice.causes import LAUNCHES
 from npuprof.advice.explained import explained_ns
 from npuprof.advice.facts import Facts
@@ -377,8 +377,20 @@ class Advice(LongText):
 
     @property
     def unknown_ns(self) -> int:
-        """Nanoseconds of a mean step in which the device is idle and the recording does not say why."""
-        return unknown_ns(self._budget)
+        """Nanoseconds of a mean step of which the recording does not say why they pass.
+
+        The device is idle, or no device was recorded and the host does what has no name.
+        """
+        return unknown_ns(self._budget) + unexplained_host_ns(self._budget)
+
+    @property
+    def unjudged(self) -> str:
+        """How many runs beside these have no rank, so that no finding is about them; empty for none."""
+        unranked = getattr(self.facts, "unranked", 0)
+        if not unranked:
+            return ""
+        others = f"{counted(unranked, 'other run')} here {'has' if unranked == 1 else 'have'}"
+        return f"{others} no rank, and no part in these findings"
 
     def gains_at_least(self, least: float) -> bool | None:
         """Return whether a finding may gain a share of a step; None if the noise or lost records leave it open."""

@@ -74,6 +74,9 @@ class JobFacts(Facts):
     job
         The collectives ready for a replay; `played` if the caller has it already.
 
+    unranked
+        The number of runs beside these that have no rank, so that nothing here is about them.
+
     `groups` has the kind and the ranks of groups that the metadata names, by key; `moved_ns` returns how long transfers
     took in the collectives of some ranks, in order of start.
     """
@@ -88,6 +91,7 @@ class JobFacts(Facts):
         matrix: pd.DataFrame | None = None,
         played: Job | None = None,
         groups: Mapping[str, tuple[str, tuple[int, ...]]] | None = None,
+        unranked: int = 0,
         moved_ns: Callable[[], Mapping[int, Int64]] = dict,
     ) -> None:
         tables = {name: next(iter(members)).tables[name].iloc[:0] for name in next(iter(members)).tables}
@@ -102,6 +106,7 @@ class JobFacts(Facts):
         self.absent = list(absent)
         self.communication = communication
         self.matrix = matrix
+        self.unranked = unranked
         self._played = played
         self._groups = groups or {}
         self._moved_ns = moved_ns

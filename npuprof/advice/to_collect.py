@@ -35,6 +35,18 @@ _OF_TORCH = {  # options of npuprof, for its front end of torch's profiler, and 
     "--shapes": ("--shapes", "record_shapes=True"),
     "--stacks": ("--stacks", "with_stack=True"),
 }
+_OF_MINDSPORE = {  # the arguments of MindSpore's profiler
+    "--level 1": "profiler_level=ProfilerLevel.Level1",
+    "--activities cpu,npu": "activities=[ProfilerActivity.CPU, ProfilerActivity.NPU]",
+    "--aic-metrics PipeUtilization": "aic_metrics=AicoreMetrics.PipeUtilization",
+    "--aic-metrics ArithmeticUtilization": "aic_metrics=AicoreMetrics.ArithmeticUtilization",
+    "--host-sys cpu,mem": "host_sys=[HostSystem.CPU, HostSystem.MEM]",
+    "--sys-io": "sys_io=True",
+    "--sys-interconnection": "sys_interconnection=True",
+    "--memory": "profile_memory=True",
+    "--shapes": "record_shapes=True",
+    "--stacks": "with_stack=True",
+}
 _COUNTER = re.compile(r"(_ratio|_cycles)$|^(aic|aiv|mac|vec|cube|scalar|mte\d?)_.*time")
 _OF_PROGRAMS = "msprof"
 """The front end that runs programs."""
@@ -76,10 +88,21 @@ def needed(run: Recorded, options: Sequence[str], level: str = "", instead: str 
         return _needed_of_torch(run, options) or instead or (f"load a trace that has {level}" if level else "")
     whole = bool(level) and str(run.info.options.get("level")) in ("1", "2")
     lacking = [option for option in options if not _is_recorded(run.info, option)]
-    wanted = " ".join(["--level 1"] * bool(level and not whole) + lacking)
+    options = ["--level 1"] * bool(level and not whole) + lacking
+    wanted = ", ".join(_OF_MINDSPORE[each] for each in options) if _of_mindspore(run.info, options) else " ".join(options)
     if not wanted:
         return instead or f"load the whole result{f', this one has no {level}' * bool(level)}"
     return f"collect with {wanted}{f', or {instead}' if instead else ''}"
+
+
+def _of_mindspore(info: Info, options: Sequence[str]) -> bool:
+    """Return whether a run was recorded by MindSpore's profiler alone, which has arguments for these options."""
+    return (
+        info.collector == "mindspore"
+        and not info.source.startswith("recording")
+        and "npuprof" not in info.versions
+        and all(option in _OF_MINDSPORE for option in options)
+    )
 
 
 def missing(tables: Mapping[str, pd.DataFrame], info: Info, options: Sequence[str], level: str = "") -> str:

@@ -12,7 +12,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.accounting import Accounting, account, joined
 from npuprof.analysis.rank_transfers import moved_ns
-from npuprof.errors import NoSuchRankError, NpuprofError
+from npuprof.errors import NoRankError, NoSuchRankError, NpuprofError
 from npuprof.ranks.entries import Entry, read_or_none
 from npuprof.ranks.given_ranks import how_to_give
 from npuprof.ranks.kept import keep, known, state_of
@@ -81,7 +81,7 @@ def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
     ]
     if not members:
         how = how_to_give(ranks.runs.root, [entry.run for entry in ranks.runs.entries])
-        raise NpuprofError(f"no run here has a rank, so they are no job: {how}; runs.at(row) is a run alone")
+        raise NoRankError("no run here has a rank, so they are no job", f"{how}; runs.at(row) is a run alone")
     members = _on_one_basis(members, {rank: entry for rank, (_, entry) in entries.items()})
     simulated = any(entry.known.simulated for _, entry in entries.values())
     return JobFacts(
@@ -92,6 +92,7 @@ def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
         matrix=matrix(ranks),
         played=played,
         groups=recorded_groups(entry.known for _, entry in entries.values()),
+        unranked=sum(entry.info.rank is None and not entry.is_cluster for entry in ranks.runs.entries),
         moved_ns=lambda: {
             rank: moved_ns(entry.profile.tables, entry.profile.statistics)
             for rank, (_, entry) in entries.items()

@@ -52,7 +52,7 @@ def _report(advice: Advice) -> Report:
         headline_of(advice),
         origin_of(advice),
         info.simulated,
-        [*doubts, *(Warned("warning", plain(text)) for text in advice.lateness())],
+        [*doubts, *(Warned("warning", plain(text)) for text in (*advice.lateness(), *filter(None, [advice.unjudged])))],
         *aside_of(advice),
         sentence=_sentence(advice),
         parts=bar_parts(advice),

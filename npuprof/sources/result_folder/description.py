@@ -13,6 +13,7 @@ from npuprof.files.small_files import convert, decode
 from npuprof.options import FRAMEWORK_NAMES
 from npuprof.options.metric_names import NATIVE
 from npuprof.sources.files.gzip_file import read_head
+from npuprof.sources.framework import reader_of
 from npuprof.sources.result_folder.layout import ResultFiles
 from npuprof.tables.info import Info
 from npuprof.tables.notes import Notes
@@ -70,6 +71,8 @@ def describe(layout: ResultFiles, notes: Notes) -> Info:
     )
     if any(key in profiler_info.plain for key in _MINDSPORE_KEYS):
         info.collector, info.source = "mindspore", "mindspore text result"
+    elif (reader := reader_of(layout.framework)) is not None:  # a run that was not analysed may lack the file
+        info.collector, info.source = reader.COLLECTOR, f"{reader.COLLECTOR} text result"
     versions = {
         name: profiler_info.take(key, str, "")
         for name, key in (("torch_npu", "torch_npu_version"), ("mindspore", "ms_version"), ("cann", "cann_version"))
