@@ -89,7 +89,8 @@ def needed(run: Recorded, options: Sequence[str], level: str = "", instead: str 
     whole = bool(level) and str(run.info.options.get("level")) in ("1", "2")
     lacking = [option for option in options if not _is_recorded(run.info, option)]
     options = ["--level 1"] * bool(level and not whole) + lacking
-    wanted = ", ".join(_OF_MINDSPORE[each] for each in options) if _of_mindspore(run.info, options) else " ".join(options)
+    of_mindspore = _of_mindspore(run.info, options)
+    wanted = ", ".join(map(_OF_MINDSPORE.__getitem__, options)) if of_mindspore else " ".join(options)
     if not wanted:
         return instead or f"load the whole result{f', this one has no {level}' * bool(level)}"
     return f"collect with {wanted}{f', or {instead}' if instead else ''}"

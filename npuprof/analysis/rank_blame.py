@@ -17,6 +17,9 @@ MOVING = "moving"
 SMALL = "small"
 """The cause of waits that are too short, or too few, to name a rank for."""
 
+ABSENT = "absent"
+"""The cause of waits in operators whose last member is not here."""
+
 _WORTH = 0.01  # of the time: what a rank is named for
 
 _ROUNDING = 1e-6  # of a sum of waits: what is beyond it is no error of floats
@@ -46,17 +49,23 @@ def blame(communication: pd.DataFrame) -> pd.DataFrame:
     return blame_of(job(communication))
 
 
-def blame_of(played: Job, counted: Bools | None = None) -> pd.DataFrame:
-    """Return the result of :func:`blame` for a job; waits of rows that do not count are :data:`SMALL`."""
+def blame_of(played: Job, counted: Bools | None = None, absent: Bools | None = None) -> pd.DataFrame:
+    """Return the result of :func:`blame` for a job.
+
+    Waits of rows that do not count are :data:`SMALL`, those for members that are not here :data:`ABSENT`.
+    """
     apart = len(played.ranks) <= _MOST_RANKS
     number = {rank: place if apart else 0 for place, rank in enumerate(played.ranks)}
     waited_rows = played.rows["wait_ns"].to_numpy(np.int64)
     counted = np.ones(len(waited_rows), bool) if counted is None else counted
+    absent = np.zeros(len(waited_rows), bool) if absent is None else absent & counted
+    counted = counted & ~absent
     roots = blamed(played, number, counted)
     victims = played.rows["rank"].map(number).to_numpy(np.int64)
-    waits, small = np.zeros((2, len(roots)), np.int64)
+    waits, small, late = np.zeros((3, len(roots)), np.int64)
     np.add.at(waits, victims, waited_rows * counted)
-    np.add.at(small, victims, waited_rows * ~counted)
+    np.add.at(small, victims, waited_rows * ~(counted | absent))
+    np.add.at(late, victims, waited_rows * absent)
     ranks = played.ranks
     records = [
         (
@@ -69,14 +78,26 @@ def blame_of(played: Job, counted: Bools | None = None) -> pd.DataFrame:
         for place, time in enumerate(_whole(exact, int(waits[row])))
         if time
     ]
-    records += [(ranks[row] if apart else pd.NA, SMALL, pd.NA, time) for row, time in enumerate(small.tolist()) if time]
+    records += [
+        (ranks[row] if apart else pd.NA, cause, pd.NA, time)
+        for cause, times in ((SMALL, small), (ABSENT, late))
+        for row, time in enumerate(times.tolist())
+        if time
+    ]
     frame: pd.DataFrame = pd.DataFrame(records, columns=["rank", "cause", "root_rank", "wait_ns"])
     typed: pd.DataFrame = frame.astype({"rank": "Int64", "root_rank": "Int64", "wait_ns": "int64"})
     return typed
 
 
-def certain_blame(played: Job) -> pd.DataFrame:
+def certain_blame(played: Job, absent: Bools | None = None) -> pd.DataFrame:
     """Return the result of :func:`blame` for a job, without naming anyone for little.
+
+    Parameters
+    ----------
+    played
+        The job.
+    absent
+        The rows of operators whose last member is not here; by default none.
 
     Returns
     -------
@@ -86,7 +107,7 @@ def certain_blame(played: Job) -> pd.DataFrame:
         (in a job of more than 64 ranks: all ranks 1 % on average).
     """
     counted = counts(played.rows, played.clocks)[played.rows["op"].to_numpy(np.int64)]
-    roots = blame_of(played, counted)
+    roots = blame_of(played, counted, absent)
     waiting = 1 if len(played.ranks) <= _MOST_RANKS else len(played.ranks)
     most = roots.groupby("root_rank")["wait_ns"].max()
     worth = most.index[(most >= _WORTH * played.window_ns * waiting).to_numpy(bool)]

@@ -12,6 +12,7 @@ import pandas as pd
 from npuprof import tables
 from npuprof.analysis.accounting import Accounting, account, joined
 from npuprof.analysis.rank_transfers import moved_ns
+from npuprof.arrays import Bools
 from npuprof.errors import NoRankError, NoSuchRankError, NpuprofError
 from npuprof.ranks.entries import Entry, read_or_none
 from npuprof.ranks.given_ranks import how_to_give
@@ -178,7 +179,44 @@ def explaining(facts: JobFacts) -> set[int]:
     return set(slowest or every[:1])
 
 
-def waits_caused(facts: JobFacts) -> pd.Series[int]:
+def waits_of_all(ranks: RankTables) -> pd.DataFrame:
+    """Return the waits of all ranks, with those for absent ranks; see :meth:`npuprof.ProfileSet.waits`."""
+    return ranks.memo.of_state("waits", lambda: _waits_of_all(ranks))
+
+
+def _waits_of_all(ranks: RankTables) -> pd.DataFrame:
+    from npuprof.analysis.rank_absent import with_absent
+    from npuprof.analysis.rank_peers import waited_for, with_late_peers
+    from npuprof.analysis.rank_waits import counts
+
+    groups = recorded_groups(entry.known for entry in ranks.runs.entries)
+    rows, played = ranks.waits(), ranks.job()
+    whole = with_absent(rows, groups, None if played is None else counts(rows, played.clocks))
+    newest, profiles = ranks.runs.newest, ranks.runs.profiles
+    nothing: pd.DataFrame = pd.DataFrame()
+
+    def late(rank: int) -> pd.DataFrame:
+        run = profiles.get(newest.get(rank, -1))
+        return nothing if run is None else waited_for(run.tables, rank)
+
+    return with_late_peers(whole, late)
+
+
+def absent_last(ranks: RankTables) -> Bools | None:
+    """Return the rows of the job in operators whose last member is not here; None without a job."""
+    from npuprof.analysis.rank_replay import without_group
+
+    played = ranks.job()
+    if played is None:
+        return None
+    rows = waits_of_all(ranks)
+    named = rows["last_rank"].notna() & ~rows["last_rank"].isin(played.ranks)
+    absent = np.zeros(len(played.rows), bool)
+    absent[~without_group(played.rows)] = named.fillna(value=False).to_numpy(bool)
+    return absent
+
+
+def waits_caused(facts: JobFacts, absent: Bools | None = None) -> pd.Series[int]:
     """Return the time per step that all ranks together wait for the own time of each rank that is named, by rank.
 
     See :func:`npuprof.analysis.rank_blame.certain_blame`.
@@ -188,7 +226,8 @@ def waits_caused(facts: JobFacts) -> pd.Series[int]:
     if facts.job is None:
         nothing: pd.Series[int] = pd.Series(dtype="int64")
         return nothing
-    roots = certain_blame(facts.job).dropna(subset="root_rank")
+    absent = absent if absent is not None and len(absent) == len(facts.job.rows) else None
+    roots = certain_blame(facts.job, absent).dropna(subset="root_rank")
     caused: Any = roots.groupby(roots["root_rank"].astype("int64"))["wait_ns"].sum() // facts.steps
     sums: pd.Series[int] = caused
     return sums
@@ -318,7 +357,7 @@ def blamed_ranks(ranks: RankTables) -> pd.DataFrame:
     if (kept := known(ranks, "blame", state, ("roots",))) is not None:
         return kept[0][0]
     played = ranks.job()
-    roots = blame(ranks.operators()) if played is None else certain_blame(played)
+    roots = blame(ranks.operators()) if played is None else certain_blame(played, absent_last(ranks))
     keep(ranks, "blame", state, {"roots": roots}, {})
     return roots
 
@@ -336,7 +375,10 @@ def side_by_side(ranks: RankTables, chosen: list[int]) -> pd.DataFrame:
     steps = every.set_index("rank").drop(columns="step")
     means = steps.groupby(level=0).mean().reindex(chosen).dropna(how="all")
     rows = [(_CALLED.get(name, name.removesuffix("_ns")), "", means[name]) for name in means if means[name].any()]
-    for part, sums in (("outside collectives", facts.own_ns()), ("waits it causes", waits_caused(facts))):
+    for part, sums in (
+        ("outside collectives", facts.own_ns()),
+        ("waits it causes", waits_caused(facts, absent_last(ranks))),
+    ):
         if len(sums):
             rows.append((part, "", sums.reindex(chosen).fillna(0)))
     times = {rank: kernel_times(ranks.runs.entries[newest[rank]], facts.steps) for rank in chosen}

@@ -16,7 +16,7 @@ from npuprof.analysis.rank_groups import RankGroup, groups_by_kind, pipelines, r
 from npuprof.analysis.rank_steps import ranks_by_step, with_waiting
 from npuprof.errors import NpuprofError
 from npuprof.figures.with_fallback import with_fallback
-from npuprof.ranks.job import job_facts, recorded_groups, step_parts, waits_caused
+from npuprof.ranks.job import absent_last, job_facts, recorded_groups, step_parts, waits_caused
 from npuprof.ranks.lanes import lanes
 from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.set_notes import notes_of
@@ -170,7 +170,7 @@ def overview(ranks: RankTables, advice: Advice | None = None) -> Overview:
         if facts.job is not None:
             groups = rank_groups(facts.job.rows, recorded_groups(entry.known for entry in ranks.runs.entries))
             communication = groups_by_kind(groups, facts.job.rows, facts.steps)
-    caused = pd.Series(dtype="int64") if facts is None else waits_caused(facts)
+    caused = pd.Series(dtype="int64") if facts is None else waits_caused(facts, absent_last(ranks))
     warnings = int((notes_of(ranks)["severity"] != "info").sum())
     return Overview(
         verdict, advice, parts, by_rank, seen, slow, steps, groups, communication, caused, ranks.runs.ranks, absent,

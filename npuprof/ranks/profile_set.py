@@ -16,7 +16,6 @@ import pandas as pd
 from npuprof import interactive, tables
 from npuprof.analysis.by import Key, checked_keys, sums
 from npuprof.analysis.correlation import LAYERS
-from npuprof.analysis.rank_absent import with_absent
 from npuprof.analysis.rank_waits import counts
 from npuprof.errors import NpuprofError, NpuprofWarning, OptionsError
 from npuprof.exports.chrome_trace import TracedRun
@@ -396,11 +395,10 @@ class ProfileSet(LongText, Exports):
         pandas.DataFrame
             ``rank``, ``step``, ``group``, ``k``, ``op_type``, ``start_ns`` (on the common clock), ``wait_ns``,
             ``moving_ns`` and ``absent_ns``, which add up to the duration, ``last_rank`` (the lowest of several; absent
-            where `tells_last` is false, or ``absent_ns`` of the last recorded member is more than 0.1 ms) and ``op``.
+            where nobody waited long, or ``absent_ns`` of the last recorded member is more than 0.1 ms, unless tasks
+            name the rank that is not here) and ``op``.
         """
-        groups = job.recorded_groups(entry.known for entry in self._runs.entries)
-        rows, played = self._ranks.waits(), self._ranks.job()
-        return with_absent(rows, groups, None if played is None else counts(rows, played.clocks))
+        return job.waits_of_all(self._settled()).copy()
 
     def blame(self, root_rank: int | None = None) -> pd.DataFrame:
         """Return the ranks whose own time causes the waits of all ranks, traced through ranks that waited in between.
@@ -428,7 +426,7 @@ class ProfileSet(LongText, Exports):
         NpuprofError
             If no other rank has kernels, or no two ranks have collectives in common.
         """
-        return job.blamed_ranks(self._ranks) if root_rank is None else job.kernels_beside(self._ranks, root_rank)
+        return job.blamed_ranks(self._settled()) if root_rank is None else job.kernels_beside(self._ranks, root_rank)
 
     def bandwidths(self) -> pd.DataFrame:
         """Return the bandwidth of each link between ranks, compared with links of the same kind.
@@ -470,7 +468,7 @@ class ProfileSet(LongText, Exports):
         KeyError
             If a rank has no run.
         """
-        return job.side_by_side(self._ranks, sorted(set(self.ranks if ranks is None else ranks)))
+        return job.side_by_side(self._settled(), sorted(set(self.ranks if ranks is None else ranks)))
 
     def pipeline(self, number: int = 0, *, step: int | None = None) -> pd.DataFrame:
         """Return the work of pipeline stages in a step.
@@ -499,11 +497,13 @@ class ProfileSet(LongText, Exports):
     def overview(self) -> Overview:
         """Return the job at a glance: verdict, findings about ranks, groups, and the parts of each step of each rank.
 
-        Ranks that were not read stay unread if small files suffice; otherwise all ranks are read.
+        The small files of ranks count, whether or not these were read, so that each step is the vendor's; ranks without
+        small files are read. If ranks are absent, at most eight others of at most 64 MB together are read, since only
+        their tasks tell who waits for whom: then steps are those of :meth:`breakdown`.
         """
         from npuprof.ranks.kept_overview import overview
 
-        return overview(self._ranks)
+        return overview(self._settled())
 
     @with_fallback("steps of all ranks")
     def plot_overview(self) -> go.Figure:
@@ -718,6 +718,21 @@ class ProfileSet(LongText, Exports):
         """Return whether small files and runs that were read suffice for an overview, or reading takes little."""
         unread = [entry for entry in self._runs.entries if entry.outcome is None and not entry.is_cluster]
         return not unread or bool(self._ranks.scans.rows_of("step_times")) or self._is_small()
+
+    def _settled(self) -> RankTables:
+        """Return tables whose answers do not depend on what was read before.
+
+        Small files suffice, unless ranks are absent: only tasks tell who waits for these, so that few small runs are
+        read.
+        """
+        unread = self._ranks.unread()
+        entries = [entry for entry in self._runs.entries if not entry.is_cluster]
+        if len(entries) > job.FEW or not transfers.absent_ranks(unread):
+            return unread
+        if sum(size_of_files(entry.run.path) for entry in entries) > _SMALL_BYTES:
+            return unread
+        self._runs.read()
+        return self._ranks
 
     def _is_small(self) -> bool:
         """Return whether reading all runs takes seconds at most."""

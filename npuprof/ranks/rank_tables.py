@@ -76,6 +76,13 @@ class RankTables:
         frames = [frame for frame in (self.labelled_scan(scanned, leads), *of_read) if len(frame)]
         return stacked(frames).sort_values("run", kind="stable", ignore_index=True) if frames else nothing(name)
 
+    def unread(self) -> RankTables:
+        """Return the tables as if no run had been read whose small files have its steps."""
+        rows = set(self.scans.rows_of("step_times")) & set(self.runs.rows_read)
+        if not rows:
+            return self
+        return self.memo.of_state("unread", lambda: RankTables(self.runs.unread(rows)))
+
     def by_name(self) -> Mapping[str, pd.DataFrame]:
         """Return the tables by name, each stacked when it is taken."""
         return _StackedTables(self)
@@ -127,6 +134,12 @@ class RankTables:
     def job(self) -> Job | None:
         """Return the collectives of all ranks, ready for a replay; None if there are none."""
         return self.memo.of_state("job", self._job)
+
+    def known_job(self) -> Job | None:
+        """Return the collectives of all ranks if they were joined."""
+        before: RankTables | None = self.memo.known("unread")
+        played: Job | None = self.memo.known("job")
+        return before.known_job() if played is None and before is not None else played
 
     def _job(self) -> Job | None:
         operators = self.operators()

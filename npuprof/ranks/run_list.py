@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,15 @@ class RunList:
             if self.entries:
                 entry.code_root, entry.chip = self.entries[0].code_root, self.entries[0].chip
         return later
+
+    def unread(self, rows: Collection[int]) -> RunList:
+        """Return the list as it was before some of its runs were read."""
+        before = copy(self)
+        before.entries = [
+            replace(entry, outcome=None) if row in rows and entry.profile is not None else entry
+            for row, entry in enumerate(self.entries)
+        ]
+        return before
 
     @property
     def client(self) -> Client | None:

@@ -83,7 +83,7 @@ def _known_steps(ranks: RankTables) -> dict[int, frozenset[int]]:
 
 def _joined_as(ranks: RankTables) -> dict[int, int] | None:
     """Return what was added to the step numbers of each rank to join its collectives; None if they were not joined."""
-    played: Job | None = ranks.memo.known("job")
+    played: Job | None = ranks.known_job()
     if played is None:
         return None
     first, recorded = (rows.groupby("rank")["step"].min() for rows in (played.rows, ranks.operators()))

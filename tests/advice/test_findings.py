@@ -19,8 +19,8 @@ from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.findings import Advice, advise
 from npuprof.advice.rules import RULES
-from npuprof.advice.rules.waiting import late_peers
 from npuprof.analysis.accounting import account
+from npuprof.analysis.rank_peers import late_peers
 from npuprof.errors import NpuprofError
 from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +15,8 @@ import npuprof
 from npuprof.errors import OptionsError
 from npuprof.options.load_arguments import add_load_arguments, load_arguments
 from npuprof.profiles.profile import Profile
+from npuprof.ranks.profile_set import ProfileSet
+from npuprof.simulator.jobs import SIZES, Faults, simulate, text
 from npuprof.sources.base import Decoded
 from npuprof.tables.notes import Notes
 from tests import factories
@@ -67,3 +72,59 @@ def test_a_chip_that_the_caller_names_is_that_of_each_run(tmp_path: Path) -> Non
     assert load_arguments(parsed.parse_args(["--chip", "910A"]))["chip"] == "910A"
     with pytest.raises(OptionsError, match=r"there is no chip '999': known are 910B2"):
         npuprof.load(tmp_path, chip="999")
+
+
+_BEFORE: Mapping[str, Callable[[ProfileSet], object]] = {
+    "nothing": lambda runs: None,
+    "a rank": lambda runs: runs[runs.ranks[0]],
+    "all": lambda runs: runs.read(),
+    "advice": lambda runs: runs.advice(),
+    "overview": lambda runs: runs.overview(),
+}
+_ANSWERS: Mapping[str, Callable[[ProfileSet], pd.DataFrame]] = {
+    "parts": lambda runs: pd.DataFrame([runs.overview().parts]),
+    "steps": lambda runs: runs.overview().steps,
+    "caused": lambda runs: runs.overview().caused.reset_index(),
+    "lanes": lambda runs: runs.overview().lanes,
+    "waits": lambda runs: runs.waits(),
+    "blame": lambda runs: runs.blame(),
+    "side_by_side": lambda runs: runs.side_by_side(),
+}
+
+
+def _answered(open_set: Callable[[], ProfileSet]) -> None:
+    """Ask every question of a set after each order of reading, and compare the answers."""
+    first: dict[str, pd.DataFrame] = {}
+    for before, prepare in _BEFORE.items():
+        runs = open_set()
+        prepare(runs)
+        for name, answer in _ANSWERS.items():
+            frame = answer(runs).astype(object)
+            known = first.setdefault(name, frame)
+            pd.testing.assert_frame_equal(frame, known, check_index_type=False, obj=f"{name} after {before}")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("absent", [(), (3,)])
+def test_answers_ignore_what_was_read_before(absent: Sequence[int], tmp_path: Path) -> None:
+    plan = replace(SIZES[8], steps=2, microbatches=4, layers=1)
+    folder = text.write(simulate(plan, Faults(slow_ranks={5: 0.4}), 1), tmp_path / "job", kernels=True)
+    for rank in absent:
+        shutil.rmtree(folder / f"rank{rank}_ascend_pt")
+    _answered(lambda: npuprof.load_set(folder))
+
+
+@pytest.mark.slow
+def test_tasks_tell_of_absent_ranks_in_any_order(samples: Path) -> None:
+    folder = samples / "torch_npu/text/level1"
+    _answered(lambda: npuprof.load_set(folder))
+    runs = npuprof.load_set(folder)
+    waits = runs.waits()
+    first = waits[(waits["rank"] == 0).to_numpy(bool)].iloc[0]
+    assert first["last_rank"] == 5
+    assert (first["wait_ns"] + first["absent_ns"]) / 1e6 == pytest.approx(78.77, abs=0.05)
+    assert first[["wait_ns", "moving_ns", "absent_ns"]].sum() / 1e6 == pytest.approx(79.09, abs=0.01)
+    assert runs.overview().caused.empty
+    assert "waits it causes" not in set(runs.side_by_side()["part"])
+    assert runs.blame()["wait_ns"].sum() == waits["wait_ns"].sum()
+    assert sum(runs.overview().parts.values()) == runs.advice().step_ns

@@ -60,7 +60,7 @@ def test_the_second_answer_is_the_first_one_without_a_look_at_collectives(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("change", ["a file", "a rank more", "npuprof", "a rank is read"])
+@pytest.mark.parametrize("change", ["a file", "a rank more", "npuprof"])
 def test_a_change_makes_answers_anew(folder: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first, _ = _look(load_set(folder))
     if change == "a file":
@@ -71,8 +71,6 @@ def test_a_change_makes_answers_anew(folder: Path, change: str, monkeypatch: pyt
     elif change == "npuprof":
         monkeypatch.setattr(kept, "_made_by", lambda: ("a later one",))
     runs = load_set(folder)
-    if change == "a rank is read":
-        assert len(runs[3].communication)
     made = Mock(wraps=overview.overview)
     monkeypatch.setattr(overview, "overview", made)
     again = runs.overview()

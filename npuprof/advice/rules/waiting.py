@@ -10,6 +10,7 @@ from npuprof.advice.finding import Finding, Rule
 from npuprof.analysis.accounting import SPLIT_UNKNOWN
 from npuprof.analysis.device_words import GPU, NPU
 from npuprof.analysis.rank_pairs import POINT_TO_POINT
+from npuprof.analysis.rank_peers import knows_neighbours_only, late_peers, numbered_as_ranks
 from npuprof.words.quantities import counted, duration
 
 NAME = "waiting"
@@ -93,52 +94,15 @@ def _for_anyone(cost: int, rows: pd.DataFrame) -> Finding:
     )
 
 
-def late_peers(tasks: pd.DataFrame) -> pd.DataFrame:
-    """Return the last member to arrive at each collective.
-
-    The waits of a plane for a member add up to how late that member is. In a ring the first wait of a plane is for the
-    neighbour, and a later one for the member that is last.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``op_id``, ``peer`` (number of the member within its group), ``latest_ns`` (how late it is) and ``next_ns``
-        (how late the second-to-last member is).
-    """
-    names = ("op_id", "peer", "latest_ns", "next_ns")
-    empty: pd.DataFrame = pd.DataFrame({name: np.zeros(0, np.int64) for name in names})
-    waits = tasks[(tasks["task_type"] == "Notify_Wait").to_numpy(bool)]
-    waits = waits[(waits["op_id"].notna() & waits["dst_rank"].notna()).to_numpy(bool)]
-    if not len(waits):
-        return empty
-    of_plane = waits.groupby(["op_id", "plane_id", "dst_rank"], dropna=False)["duration_ns"].sum().reset_index()
-    of_peer = of_plane.groupby(["op_id", "dst_rank"])["duration_ns"].max().reset_index()
-    ordered = of_peer.sort_values(["op_id", "duration_ns"], ascending=[True, False], kind="stable")
-    latest = ordered.drop_duplicates("op_id")
-    second = ordered[ordered.duplicated("op_id")].drop_duplicates("op_id").set_index("op_id")["duration_ns"]
-    frame: pd.DataFrame = pd.DataFrame(
-        {
-            "op_id": latest["op_id"].to_numpy(np.int64),
-            "peer": latest["dst_rank"].to_numpy(np.int64),
-            "latest_ns": latest["duration_ns"].to_numpy(np.int64),
-            "next_ns": second.reindex(latest["op_id"]).fillna(0).to_numpy(np.int64),
-        }
-    )
-    return frame
-
-
 def _name(facts: Facts, peer: int) -> str:
     """Return the name of a member: its rank if this run's number within the group equals its rank, else its number.
 
     A run that waits for one neighbour alone, of several members, cannot tell it from those that it waits for.
     """
     tasks = facts.tables["communication_tasks"]
-    waits = tasks[(tasks["task_type"] == "Notify_Wait").to_numpy(bool)]
-    numbers = set(tasks["src_rank"].dropna().unique().tolist())
-    members = numbers | set(tasks["dst_rank"].dropna().unique().tolist())
-    if waits["dst_rank"].nunique() == 1 and (len(members) > 2 or max(members) > 1):
+    if knows_neighbours_only(tasks):
         return f"a rank beyond neighbour {peer}"
-    return f"rank {peer}" if numbers == {facts.info.rank} else f"member {peer} of the group"
+    return f"rank {peer}" if numbered_as_ranks(tasks, facts.info.rank) else f"member {peer} of the group"
 
 
 def _op(communication: pd.DataFrame, row: int) -> str:
