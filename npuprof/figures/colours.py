@@ -118,9 +118,6 @@ MEMORY = "#08a0b8"
 SEVERITIES: Mapping[str, str] = {"error": "#ff4838", "warning": "#b27d00", "info": FOREGROUND}
 """Lines beside messages, and badges."""
 
-BADGE = f"background:{SEVERITIES['warning']};color:{ink(SEVERITIES['warning'])};border-radius:3px"
-"""The style of a word in HTML that must be seen, such as that a run is simulated."""
-
 SLOWER, FASTER = "#ff4838", "#4868e8"
 """What takes longer and what takes shorter, than in another run or on the other ranks."""
 

@@ -15,21 +15,10 @@ _HERE = Path(__file__).parent
 _SCRIPT = label_script() + "".join((_HERE / name).read_text(encoding="utf-8") for name in ("cells.js", "keys.js"))
 
 
-# Where there is little room for code beside all of its figures, those that bars are not of change places with the code,
-# behind which they are scrolled to: see report/code.py.
-_STYLE = """
-.npuprof-lines { container-type: inline-size; }
-.npuprof-lines :is(.npuprof-more, .npuprof-rest) { position: relative; }
-.npuprof-lines .npuprof-more { left: clamp(0px, calc((var(--npuprof-all) - 100cqw) * 9999), var(--npuprof-rest)); }
-.npuprof-lines .npuprof-rest { left: clamp(-1 * var(--npuprof-more), calc((100cqw - var(--npuprof-all)) * 9999), 0px); }
-"""
-
-
 class _Keys(anywidget.AnyWidget):
     """Adds the listeners to each page of the kernel, as soon as the page knows of it: it is never displayed."""
 
     _esm = _SCRIPT
-    _css = _STYLE
 
 
 _keys: _Keys | None = None

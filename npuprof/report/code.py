@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,29 +15,27 @@ from npuprof import interactive
 from npuprof.advice.findings import Advice
 from npuprof.advice.to_collect import missing
 from npuprof.analysis.code_lines import CodeLines
-from npuprof.arrays import Bools, Float64
-from npuprof.figures.colours import BADGE, PARTS
-from npuprof.lines.frames import cell_text, line_text
+from npuprof.arrays import Bools
+from npuprof.lines.frames import cell_text
 from npuprof.options import NO_OPERATORS
-from npuprof.report.code_figures import MEASURES, FigureColumns
 from npuprof.report.code_texts import CodeTexts, head_of, is_head_alone
+from npuprof.report.html import report_html
+from npuprof.report.model import Code, CodeLine, Fold, Report, plain
+from npuprof.report.text import code_lines, report_text
 from npuprof.tables.info import Info
-from npuprof.words.quantities import counted, duration, printable, share
-from npuprof.words.texts import AS_TEXT, KEYS, LongText, cell_classes, plain_line
+from npuprof.words.quantities import count, counted, duration, printable, share, size
+from npuprof.words.texts import LongText, cell_classes
 
 _MATTERS, _AROUND = 0.01, 2  # share of a cost, and lines above and below one that has it
 _MOST_FILES = 12
-_LONGEST_LINE, _LONGEST_NAME = 160, 120
-_BAR_CELLS, _BAR_PX = 10, 56
-_GAP = "⋮"
+_LONGEST_NAME = 120
 _LIMIT_BYTES = 90_000
 _MOST_LINES = (400, 200, 80, 20)  # of a cell, and of all other files together: from all detail to what always fits
 _MOST_IN_TERMINAL = 60
-_FAINT = "var(--jp-ui-font-color2,inherit)"
-_PRE = (
-    "margin:4px 0 0;padding:0;border:0;background:none;color:inherit;overflow-x:auto;white-space:pre;"
-    "font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:11px;line-height:1.5"
-)
+MEASURES = ("device_ns", "idle_ns", "host_ns", "launches", "operators", "peak_bytes")
+"""The costs of a line, in the order of their columns."""
+_HEADINGS = {"host_ns": "host", "launches": "launches", "operators": "operators", "peak_bytes": "memory"}
+_NOUNS = {"device_ns": "device time", "idle_ns": "idle device", **_HEADINGS, "host_ns": "host time"}
 
 
 @dataclass(frozen=True)
@@ -226,10 +223,6 @@ class AnnotatedCode(LongText):
             chosen.append(rows[at])
         return chosen[:most]
 
-    @cached_property
-    def _columns(self) -> FigureColumns:
-        return FigureColumns(self._frame, ("host_ns",) if self._of_host else ("device_ns", "idle_ns"))
-
     def headline(self) -> str:
         """Return what the lines add up to, in one sentence."""
         sums = {name: int(self._frame[name].fillna(0).sum()) for name in MEASURES}
@@ -243,21 +236,74 @@ class AnnotatedCode(LongText):
             f"{counted(sums['launches'], 'launch', 'launches')} in the whole run"
         )
 
-    def _legend(self) -> list[str]:
-        """Return the findings with which lines are marked."""
-        marked = sorted({int(mark) for marks in self._frame["marks"] for mark in str(marks).split(",") if mark})
-        return [f"{mark} {printable(self._advice.fired[mark - 1].title, _LONGEST_NAME)}" for mark in marked]
+    def report(self, most: int = _MOST_LINES[0], *, whole: bool = True, clickable: bool = False) -> Report:
+        """Return what is shown: the cell, or the file with the most time, and folded the other files.
 
-    def _rest(self, sections: Sequence[Section]) -> Iterator[tuple[str, pd.Series[Any]]]:
-        """Yield the sums of what is not shown: other lines, and what has no line; then those of the run."""
+        Parameters
+        ----------
+        most
+            The maximum number of lines of the cell, and of all others together.
+        whole
+            Whether the whole cell is shown, or only the lines that matter.
+        clickable
+            Whether each line has its row, for :meth:`cost_row`.
+        """
+        if not len(self):
+            facts = self._advice.facts
+            option = "--activities cpu,npu" if facts.info.collector in NO_OPERATORS else "--stacks"
+            how = missing(facts.tables, facts.info, [option])
+            return Report(
+                "Your code", "", sentence=f"The run knows no line of it: {how}, or profile a cell with %%npuprof."
+            )
+        sections = self._sections(most, whole=whole)
+        codes = [(section, self._section_code(section, clickable=clickable)) for section in sections]
+        folds = [Fold(section.title, codes=[code]) for section, code in codes if section.is_folded]
+        marked = sorted({int(mark) for marks in self._frame["marks"] for mark in str(marks).split(",") if mark})
+        titles = [f"{mark}  {self._advice.fired[mark - 1].title}" for mark in marked]
+        folds += [Fold("Findings", titles)] if titles else []
+        folds += [Fold(f"Notes ({len(self.notes)})", [plain(note) for note in self.notes])] if self.notes else []
+        return Report(
+            "Your code",
+            "",
+            sentence=self._sentence(sections),
+            codes=[code for section, code in codes if not section.is_folded],
+            folds=folds,
+            cells=cell_classes(self._advice.facts.info.cells),
+        )
+
+    def _section_code(self, section: Section, *, clickable: bool) -> Code:
         costs = self._frame[list(MEASURES)]
+        first, second = ("device_ns", "host_ns") if self._of_host else ("device_ns", "idle_ns")
+        others = [
+            name
+            for name in MEASURES[2:]
+            if name != second and (name != "operators" or self._of_host) and int(costs[name].fillna(0).sum())
+        ]
+        lines = []
+        for row in section.rows:
+            if row < 0:
+                lines.append(CodeLine(None))
+                continue
+            of_row = self._frame.iloc[row]
+            marks = [int(mark) for mark in str(of_row["marks"]).split(",") if mark]
+            figures = [_figure(name, of_row[name]) for name in others]
+            text = "" if pd.isna(of_row["text"]) else str(of_row["text"])
+            times = _whole(of_row[first]), _whole(of_row[second])
+            lines.append(CodeLine(int(of_row["line"]), text, marks, *times, figures, row if clickable else None))
+        file = str(self._frame["file"].iloc[next(row for row in section.rows if row >= 0)])
+        columns = self._advice.facts.device or "device", "time" if self._of_host else "waits"
+        return Code(section.title, columns, "in all", lines, [_HEADINGS[name] for name in others], cell_text(file))
+
+    def _sentence(self, sections: Sequence[Section]) -> str:
+        """Return what the lines add up to, and what of it is on no line that is shown."""
+        costs = self._frame[list(MEASURES)].fillna(0)
         shown = [row for section in sections for row in section.rows if row >= 0]
-        others = costs.iloc[:-1].drop(index=shown).sum()
-        if (others > 0).any():
-            yield "(other lines)", others
-        if (costs.iloc[-1].fillna(0) > 0).any():
-            yield "(no line)", costs.iloc[-1]
-        yield "(the run)", costs.sum()
+        rest = (("on other lines", costs.iloc[:-1].drop(index=shown).sum()), ("on no line", costs.iloc[-1]))
+        texts = [f"{self.headline()}."]
+        for where, sums in rest:
+            figures = [f"{_NOUNS[name]} {_figure(name, sums[name])}" for name in MEASURES if _figure(name, sums[name])]
+            texts += [f"Of it {where}: {', '.join(figures)}."] if figures else []
+        return " ".join([texts[0][:1].upper() + texts[0][1:], *texts[1:]])
 
     def _one_line(self) -> str:
         return self.headline() if len(self) else "of no line"
@@ -267,143 +313,33 @@ class AnnotatedCode(LongText):
 
     def text(self, *, whole: bool = True) -> str:
         """Return the code as text for a terminal: the whole cell, or only the lines that matter."""
-        if not len(self):
-            facts = self._advice.facts
-            option = "--activities cpu,npu" if facts.info.collector in NO_OPERATORS else "--stacks"
-            how = missing(facts.tables, facts.info, [option])
-            return f"Your code: the run knows no line of it ({how}, or profile a cell with %%npuprof)"
-        sections = self._sections(_MOST_LINES[0] if whole else _MOST_IN_TERMINAL, whole=whole)
-        lines = [f"Your code: {self.headline()}"]
-        for section in sections:
-            lines += ["", section.title, self._columns.text()]
-            lines += [self._text_line(row) for row in section.rows]
-        lines += ["", *(f"{self._columns.text(costs)}  {label}" for label, costs in self._rest(sections))]
-        lines += self._legend() + self.notes
-        return "\n".join(line.rstrip() for line in lines)
-
-    def _text_line(self, row: int) -> str:
-        if row < 0:
-            width = len(self._columns.text()) + _BAR_CELLS + self._mark_width + 4
-            return " " * width + _GAP.rjust(self._number_width)
-        first, second = (round(_BAR_CELLS * part) for part in self._bar(row))
-        number, mark, text = self._code_of(row)
-        bar = f"{'█' * first + '░' * second:{_BAR_CELLS}}"
-        start = f"{self._columns.text(self._frame.iloc[row])}  {bar} {mark:>{self._mark_width}}"
-        return f"{start} {number:>{self._number_width}}  {text}"
-
-    def _code_of(self, row: int) -> tuple[str, str, str]:
-        """Return line number, marks and text of a row."""
-        line, text, mark = (self._frame[name].iloc[row] for name in ("line", "text", "marks"))
-        shown = "" if pd.isna(text) else plain_line(str(text).expandtabs(4)).rstrip()
-        return str(line), str(mark), shown if len(shown) <= _LONGEST_LINE else f"{shown[:_LONGEST_LINE]}…"
-
-    @cached_property
-    def _mark_width(self) -> int:
-        return max(map(len, self._frame["marks"].tolist()))
-
-    @cached_property
-    def _number_width(self) -> int:
-        return len(str(self._frame["line"].max() if len(self) else 0))
-
-    @cached_property
-    def _bars(self) -> tuple[Float64, Float64]:
-        """The lengths of both parts of each bar, of the longest one: device and idle, or host alone."""
-        names = ("host_ns",) if self._of_host else ("device_ns", "idle_ns")
-        costs = [self._frame[name].iloc[:-1].fillna(0).to_numpy(np.float64) for name in names]
-        costs += [0 * costs[0]] * (2 - len(costs))
-        longest = max(float((costs[0] + costs[1]).max(initial=0)), 1.0)
-        return costs[0] / longest, costs[1] / longest
-
-    def _bar(self, row: int) -> tuple[float, float]:
-        return float(self._bars[0][row]), float(self._bars[1][row])
+        most = _MOST_LINES[0] if whole else _MOST_IN_TERMINAL
+        report = self.report(most, whole=whole)
+        lines = [report_text(report, most_lines=most)]
+        for fold in report.folds:
+            lines += ["", f"{fold.title}:", *fold.texts]
+            lines += [line for code in fold.codes for line in code_lines(code, most)]
+        return "\n".join(lines)
 
     # -- HTML ------------------------------------------------------------------------------------------------------
 
     def _repr_html_(self) -> str:
         interactive.keep_keys()
-        classes = " ".join([KEYS, AS_TEXT, *cell_classes(self._advice.facts.info.cells)])
-        return (
-            f'<div class="{classes}" style="font-family:var(--jp-ui-font-family,system-ui,sans-serif);'
-            f'font-size:13px;color:var(--jp-ui-font-color1,inherit);max-width:100%">{self.html()}</div>'
-        )
+        return self.html()
 
     def html(self, *, clickable: bool = False) -> str:
-        """Return the code as HTML with inline styles, which is complete without any: at most 100 kB.
+        """Return the code as HTML, which is complete without its style: at most 100 kB.
 
         Parameters
         ----------
         clickable
             Whether each line has an attribute ``data-row``, for :meth:`cost_row`.
         """
-        if not len(self):
-            return f"<div>{html.escape(self.text())}</div>"
         for most in _MOST_LINES:
-            content = self._html(most, clickable=clickable)
+            content = report_html(self.report(most, clickable=clickable))
             if len(content.encode()) <= _LIMIT_BYTES:
                 break
         return content
-
-    def _html(self, most: int, *, clickable: bool) -> str:
-        sections = self._sections(most)
-        parts = [f'<div style="margin-top:12px"><strong>Your code</strong> {html.escape(self.headline())}</div>']
-        parts.append(self._html_legend())
-        opened = f'<pre class="npuprof-lines" style="{_PRE};{self._room(sections)}">'
-        head = f'<span style="color:{_FAINT}">{self._columns.html()}</span>'
-        for section in sections:
-            body = "\n".join([head, *(self._html_line(row, clickable=clickable) for row in section.rows)])
-            shown, title = f"{opened}{body}\n</pre>", html.escape(section.title)
-            if section.is_folded:
-                parts.append(f'<details><summary style="cursor:pointer">{title}</summary>{shown}</details>')
-            else:
-                parts.append(f'<div style="margin-top:4px">{title}</div>{shown}')
-        sums = "\n".join(
-            f'{self._columns.html(costs)}<span class="npuprof-rest">  {label}</span>'
-            for label, costs in self._rest(sections)
-        )
-        parts.append(f'{opened}<span style="color:{_FAINT}">{sums}</span>\n</pre>')
-        parts += [f'<div style="color:{_FAINT}">{html.escape(printable(note, 400))}</div>' for note in self.notes]
-        return "".join(parts)
-
-    def _html_legend(self) -> str:
-        parts = [("host", "host time")] if self._of_host else [("computing", "device time"), ("idle", "idle device")]
-        entries = [
-            f'<span style="white-space:nowrap"><span style="display:inline-block;width:9px;height:9px;'
-            f'background:{PARTS[part]};margin-right:4px"></span>{label}</span>'
-            for part, label in parts
-        ]
-        entries += [
-            f'<span style="{BADGE};padding:0 4px">{line.partition(" ")[0]}</span> {html.escape(line.partition(" ")[2])}'
-            for line in self._legend()
-        ]
-        return f'<div style="font-size:11px;color:{_FAINT}">{" &nbsp; ".join(entries)}</div>'
-
-    def _room(self, sections: Sequence[Section]) -> str:
-        rows = [row for section in sections for row in section.rows if row >= 0]
-        lengths = ((self._frame.iloc[row], len(self._code_of(row)[2])) for row in rows)
-        return self._columns.room(lengths, self._mark_width + self._number_width + 5, _BAR_PX + 4)
-
-    def _html_line(self, row: int, *, clickable: bool) -> str:
-        if row < 0:
-            bar = f'<span style="display:inline-block;width:{_BAR_PX + 4}px"></span>'
-            rest = f"{' ' * (self._mark_width + 3)}{bar}{_GAP:>{self._number_width}}"
-            return f'{" " * len(self._columns.text())}<span class="npuprof-rest">{rest}</span>'
-        number, mark, text = self._code_of(row)
-        parts, colours = self._bar(row), (PARTS["host"] if self._of_host else PARTS["computing"], PARTS["idle"])
-        pixels = [round(_BAR_PX * part) or int(part > 0) for part in parts]
-        bar = "".join(
-            f'<span style="display:inline-block;width:{width}px;height:9px;background:{colour}"></span>'
-            for width, colour in zip(pixels, colours, strict=True)
-            if width
-        )
-        bar = f'<span style="display:inline-block;width:{_BAR_PX + 4}px">{bar}</span>'
-        badge = " " * (self._mark_width - len(mark)) + (f'<span style="{BADGE}">{mark}</span>' if mark else "")
-        attribute = f' data-row="{row}"' if clickable else ""
-        file = str(self._frame["file"].iloc[row])  # notebook/cells.js makes links of lines of cells
-        title = f' title="{line_text(file, int(number))}"' if cell_text(file) and not clickable else ""
-        faint = f'<span style="color:{_FAINT}"{title}>{number:>{self._number_width}}</span>'
-        rest = f'<span class="npuprof-rest">  {bar}{badge} {faint}  {html.escape(text)}</span>'
-        line = self._columns.html(self._frame.iloc[row]) + rest
-        return f"<span{attribute}>{line}</span>" if clickable else line
 
 
 def annotate(advice: Advice, root: Path | None = None) -> AnnotatedCode:
@@ -430,3 +366,14 @@ def _marks(lines: CodeLines, advice: Advice) -> list[str]:
 def _title(file: str) -> str:
     """Return the name of a file as people read it."""
     return printable(cell_text(file) or file, _LONGEST_NAME)
+
+
+def _whole(value: Any) -> int:
+    return 0 if pd.isna(value) else int(value)
+
+
+def _figure(name: str, value: Any) -> str:
+    number = _whole(value)
+    if not number:
+        return ""
+    return duration(number) if name.endswith("_ns") else size(number) if name.endswith("_bytes") else count(number)

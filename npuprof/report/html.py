@@ -218,9 +218,10 @@ def _rows(code: Code) -> Iterator[Markup]:
         # notebook/cells.js makes a link of it.
         place = Markup(' title="{}, line {}"').format(code.cell, line.number) if code.cell else ""
         hot = "npuprof-hot" if line.marks else ""
-        yield Markup('{} {} {} <span class="npuprof-faint"{}>{}</span>  <span class="{}">{}</span>').format(
+        shown = Markup('{} {} {} <span class="npuprof-faint"{}>{}</span>  <span class="{}">{}</span>').format(
             figures, _code_bar(line, longest), _marks(line, marks), place, str(line.number).rjust(numbers), hot, text
         )
+        yield shown if line.row is None else Markup('<span data-row="{}">{}</span>').format(line.row, shown)
 
 
 def _code_bar(line: CodeLine, longest: int) -> Markup:

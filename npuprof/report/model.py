@@ -84,7 +84,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class CodeLine:
-    """A line of code with its times per step; `number` is None where lines are left out."""
+    """A line of code with its times; `number` is None where lines are left out, `row` what a click on it names."""
 
     number: int | None
     text: str = ""
@@ -92,6 +92,7 @@ class CodeLine:
     device_ns: int = 0
     idle_ns: int = 0
     others: Sequence[str] = ()
+    row: int | None = None
 
 
 @dataclass(frozen=True)

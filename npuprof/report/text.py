@@ -148,16 +148,18 @@ def code_lines(code: Code, most: int) -> list[str]:
             shown.append(CodeLine(None))
     while shown and shown[-1].number is None:
         shown.pop()
-    cells = [[_time(line.device_ns), _time(line.idle_ns)] for line in shown]
+    cells = [[_time(line.device_ns), _time(line.idle_ns), *line.others] for line in shown]
+    headings = [*code.columns, *code.others]
+    cells = [[*row, *[""] * (len(headings) - len(row))] for row in cells]
     widths = [
         max([len(heading), *(len(row[at]) for row in cells)]) if any(row[at] for row in cells) else 0
-        for at, heading in enumerate(code.columns)
+        for at, heading in enumerate(headings)
     ]
     longest = max((line.device_ns + line.idle_ns for line in shown), default=0) or 1
     numbers = max((len(str(line.number)) for line in shown), default=1)
     marks = max((len(_mark(line)) for line in shown), default=0)
     lead = sum(size + 1 for size in widths if size)
-    figures = " ".join(heading.rjust(size) for heading, size in zip(code.columns, widths, strict=True) if size)
+    figures = " ".join(heading.rjust(size) for heading, size in zip(headings, widths, strict=True) if size)
     lines = [f"{figures}{' ' * (_BAR + marks + numbers + 5)}{code.per}"]
     for line, row in zip(shown, cells, strict=True):
         if line.number is None:
