@@ -195,11 +195,16 @@ def _widths(code: Code) -> tuple[list[int], int, int]:
 
 def _head(code: Code) -> Markup:
     widths, marks, numbers = _widths(code)
-    figures = " ".join(
-        heading.rjust(width) for heading, width in zip([*code.columns, *code.others], widths, strict=True) if width
-    )
+    figures = _figures([*code.columns, *code.others], widths)
     bar = Markup('<span class="npuprof-bars"></span>')
     return Markup("{} {}{}  {}").format(figures, bar, " " * (2 * marks + numbers + 2), code.per)
+
+
+def _figures(cells: Sequence[str], widths: Sequence[int]) -> Markup:
+    """Return figures in columns: those that no bar shows are left out where there is little room."""
+    padded = [cell.rjust(width) if width else "" for cell, width in zip(cells, widths, strict=True)]
+    drawn, others = " ".join(filter(None, padded[:2])), "".join(f" {cell}" for cell in padded[2:] if cell)
+    return Markup('{}<span class="npuprof-others">{}</span>').format(drawn, others) if others else Markup.escape(drawn)
 
 
 def _rows(code: Code) -> Iterator[Markup]:
@@ -208,13 +213,13 @@ def _rows(code: Code) -> Iterator[Markup]:
     texts = _highlighted([line.text for line in code.lines])
     for line, text in zip(code.lines, texts, strict=True):
         if line.number is None:
-            blank = " " * (sum(width + 1 for width in widths if width))
-            yield Markup('{}<span class="npuprof-bars"></span> {}<span class="npuprof-faint">{}</span>').format(
+            blank = _figures([""] * len(widths), widths)
+            yield Markup('{} <span class="npuprof-bars"></span> {}<span class="npuprof-faint">{}</span>').format(
                 blank, " " * (2 * marks + 1), _GAP.rjust(numbers)
             )
             continue
         cells = [_figure(line.device_ns), _figure(line.idle_ns), *line.others]
-        figures = " ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True) if width)
+        figures = _figures(cells, widths)
         # notebook/cells.js makes a link of it.
         place = Markup(' title="{}, line {}"').format(code.cell, line.number) if code.cell else ""
         hot = "npuprof-hot" if line.marks else ""
