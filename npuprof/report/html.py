@@ -30,7 +30,7 @@ _CLASS_NAMES = re.compile(r"\.[\w-]+")
 _QUOTED = re.compile(r"`([^`]*)`")
 _LONGEST = 1_200  # characters of a sentence
 _LONGEST_CODE = 160
-_BAR_PX = 120
+_BAR_PERCENT = 90  # of its room, for the longest bar
 _GAP = "⋮"
 _MOST_TICKS = 5.5
 _UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"), (1, "ns"))
@@ -231,13 +231,13 @@ def _rows(code: Code) -> Iterator[Markup]:
 
 def _code_bar(line: CodeLine, longest: int) -> Markup:
     fills = [
-        (round(_BAR_PX * 0.9 * time_ns / longest) or 1, look)
+        (_BAR_PERCENT * time_ns / longest, pictures.LOOKS[look])
         for time_ns, look in ((line.device_ns, "computing"), (line.idle_ns, "line"))
         if time_ns > 0
     ]
     drawn = "".join(
-        f'<span class="npuprof-fill" style="width:{width}px;background:{pictures.LOOKS[look]}"></span>'
-        for width, look in fills
+        f'<span class="npuprof-fill" style="width:{percent:.1f}%;background:{colour}"></span>'
+        for percent, colour in fills
     )
     return Markup(f'<span class="npuprof-bars">{drawn}</span>')  # noqa: S704
 
