@@ -38,10 +38,10 @@ def check(facts: Facts) -> Finding:
     used = least_ns / max(facts.step_ns, 1)
     missing = int(duration_ns[of_cube & ~counted].sum())
     operations = facts.sum_per_step(facts.efficiency["flops"].to_numpy(np.float64)[counted])
-    rate = f"{operations / max(facts.step_ns, 1) / 1_000:.1f} T operations a second"
+    rate = f"{operations / max(facts.step_ns, 1) / 1_000:.1f} TFLOPS"
     parts = [
-        f"MFU {100 * used:.1f} %: {rate} over the whole step, against the peak of {_named(facts.limits.name)}",
-        "vector operators do not count; attention counts half, as with a causal mask",
+        f"{rate} over the whole step, the peak is of {_named(facts.limits.name)}",
+        "only matrix products, convolutions and attention count, attention by half",
     ]
     if missing:
         parts.append(f"{share(missing, int(duration_ns[of_cube].sum()))} of the products' time has no known operations")
