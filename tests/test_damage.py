@@ -1,6 +1,7 @@
 """A short form of the damage campaign: recordings that the tests write say what was taken from them.
 
-``python -m tests.campaign.damage`` tries every damage, of published results too.
+``python -m tests.campaign.damage`` tries every damage, of published results too, and
+``python -m tests.campaign.damage.physical`` what no device can have done.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.campaign.damage import physical
 from tests.campaign.damage.invariants import contradictions
 from tests.campaign.damage.kinds import damages
 from tests.campaign.damage.recordings import GENERATED
@@ -32,6 +34,19 @@ def test_no_figure_of_a_damaged_recording_is_wrong_without_a_note(tmp_path: Path
     assert len(verdicts) >= _FEW // 2
     assert {one.outcome for one in verdicts} >= {"told"}
     assert [one for one in verdicts if one.outcome in ("silent", "crash")] == []
+
+
+@pytest.mark.slow
+def test_physical_damage_moves_no_figure_in_silence() -> None:
+    verdicts = [*physical.trials(range(1), "trace of a loop", "tail|doubled|zeroed|merged")]
+    assert len(verdicts) >= 8
+    assert sum(one.outcome == "told" for one in verdicts) >= 4
+    assert [one for one in verdicts if physical.is_find(one)] == []
+
+
+@pytest.mark.exhaustive
+def test_no_seed_of_physical_damage_is_silent() -> None:
+    assert [one for one in physical.trials(range(20)) if physical.is_find(one)] == []
 
 
 def _without_numbers(folder: Path) -> Path:

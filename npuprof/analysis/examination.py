@@ -469,14 +469,14 @@ def _outlived_callers(tables: _Tables) -> Iterator[Violation]:
 
 
 def _beyond_steps(steps: pd.DataFrame, frame: pd.DataFrame, starts: Int64, ends: Int64) -> Int64:
-    """Return by how much calls outlive their step: those that last over another step whole, as its others do not."""
+    """Return by how much calls outlive their step: those that last into another step, as its others do not."""
     if len(steps) < 2 or "device_id" in steps:
         return np.zeros(0, np.int64)
     begins = np.sort(steps["start_ns"].to_numpy(np.int64))
     closes = np.sort((steps["start_ns"] + steps["duration_ns"]).to_numpy(np.int64))
     first = np.searchsorted(begins, starts, side="right")  # the step after the one that it starts in
     inside = (first > 0) & (first < len(begins))
-    whole = inside & (ends >= np.append(closes, _MOST)[np.minimum(first, len(begins))])
+    whole = inside & (ends - _ROUNDED_NS > np.append(begins, _MOST)[np.minimum(first, len(begins))])
     threads = frame["thread_id"].to_numpy(np.int64)
     whole &= threads == pd.Series(threads).mode().iloc[0]
     beyond: Int64 = ends[whole] - closes[first[whole] - 1]

@@ -37,6 +37,22 @@ _RELATIVE_BEFORE_NS = 10**17  # 1973; a lower time is not relative to the epoch
 _MAX_EVENTS = 100_000_000  # twenty times what a front end writes in one batch
 
 
+_TABLES_OF = {
+    "annotation": ("marks", "steps"),
+    "api": ("api",),
+    "call": ("api",),
+    "communication": ("communication",),
+    "iteration": ("steps",),
+    "mark": ("marks",),
+    "memory": ("allocations", "memory"),
+    "operator": ("operators",),
+    "python": ("python",),
+    "queue": ("operators",),
+    "task": ("kernels", "tasks"),
+}
+"""The tables that lack rows without slices of a layout; of other layouts, any."""
+
+
 class Trace:
     """A timeline in columns.
 
@@ -255,10 +271,13 @@ class _Gatherer:
             return
         lasts = any(self._trace.slices[name]["duration_ns"][rows].any() for name, rows in untimed.items())
         message = f"the time of an event was not recorded ({'ts is' if lasts else 'ts and dur are'} 0)"
+        affected: set[str] = set()
         for name, rows in untimed.items():
             if rows.any():
                 self._trace.slices[name].keep(~rows)
-        self._notes.leave_out(self._source, message, count, affects=ANY)
+                affected.update(_TABLES_OF.get(name, ANY))
+        affects = ANY if affected >= {*ANY} else tuple(sorted(affected))
+        self._notes.leave_out(self._source, message, count, affects=affects)
         if len(self._trace.flows):
             bound = self._trace.flows["start_ns"] == origin
             self._trace.flows.keep(~bound)

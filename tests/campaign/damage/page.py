@@ -54,6 +54,13 @@ def _item(text: str) -> str:
     return "\n".join(textwrap.wrap(f"- {text}", 120, subsequent_indent="  ", break_long_words=False))
 
 
+def write_physical(made: str) -> None:
+    """Make the table of physical damage on the page again."""
+    text = PAGE.read_text(encoding="utf-8")
+    new = re.sub(r"(?<=<!-- physical -->\n).*?(?=<!-- end -->)", lambda _: f"\n{made}\n", text, flags=re.DOTALL)
+    PAGE.write_text(new, encoding="utf-8")
+
+
 def write(verdicts: Sequence[Verdict]) -> None:
     """Make the section of the page again."""
     text = PAGE.read_text(encoding="utf-8")

@@ -1,11 +1,13 @@
 """Physical damage: files that are whole, and hold what no device can have done, or lack what it did.
 
 Records of one kind are lost at the head, in the middle or at the tail; durations are doubled or cut short; a stream is
-shifted; times are zero; calls do not return. All parts of a recording that come from the same records are changed
-together, and the vendor's sums are removed, so that only the records themselves can tell. For each damage and seed,
-the campaign says whether a figure moved by more than 1 % without a note that concerns it.
+shifted; times are zero; calls do not return; the trace of another process is merged into it. All parts of a recording
+that come from the same records are changed together, and the vendor's sums are removed, so that only the records
+themselves can tell. For each damage and seed, the campaign says whether a figure moved by more than 1 % without a note
+that concerns it.
 
-``python -m tests.campaign.damage.physical --seeds 20`` prints the table.
+``python -m tests.campaign.damage.physical --seeds 20 --write`` prints the table, and writes it into the page of
+support.
 """
 
 from __future__ import annotations
@@ -28,12 +30,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import npuprof
 from npuprof.errors import NpuprofError
 from npuprof.profiles.profile import Profile
 from tests.campaign.damage.concerns import COMMUNICATION, HOST, KERNELS, STEPS, concerning
+from tests.campaign.damage.page import write_physical
 from tests.campaign.damage.recordings import GENERATED, REAL, copied
 from tests.campaign.damage.trial import load
 from tests.samples import FOLDER
+from tests.sources.kineto.traces import KinetoTrace
+
+CANNOT_TELL = re.compile(r"shorter durations|lost head of calls|trace of torch: (lost tail|doubled|shifted) .*device")
+"""Damages that break no invariant, at least with some seeds: a shorter duration may be true, what ran first may have
+been launched before the recording began, and where nothing waits for the device, what ran last in its stream may have
+begun later, lasted longer, or run after the end.
+"""
 
 LIMIT = 0.01
 """By which share of it a figure may move without a note."""
@@ -57,6 +68,7 @@ class Records:
 
     rows: list[Row]
     write: Callable[[Sequence[Row]], None]
+    merge: Callable[[random.Random], None] | None = None
 
 
 def _wrote(time_ns: int) -> str:
@@ -104,7 +116,16 @@ def _kineto(path: Path) -> Records:
         document["traceEvents"] = [event for event in events if id(event) not in lost]
         path.write_text(_AS_NUMBER.sub(r'"\1": \2', json.dumps(document)))
 
-    return Records(rows, write)
+    def merge(chance: random.Random) -> None:
+        """Add the same events as of another process, which a tool gave other numbers or not, and a little later."""
+        by, late = chance.choice((0, 1000, 10**7)), chance.randrange(1000, 9000)
+        for event in list(events):
+            times = {"ts": _wrote(_ns(event["ts"]) + late)} if "ts" in event else {}
+            pid = event.get("pid")
+            moved = {"pid": str(int(pid) + by)} if isinstance(pid, str) and pid.isdigit() else {}
+            events.append({**event, **times, **moved})
+
+    return Records(rows, write, merge)
 
 
 _HOST = {"python": "python", "cann": "calls"}
@@ -273,6 +294,7 @@ def _not_returned(rows: list[Row], chance: random.Random) -> None:
         row.length_ns = end - row.start_ns
 
 
+_MERGED = "merged processes"
 _ANY = ("device", "calls", "operators", "python", "steps", "launches")
 _TIMED = ("kineto", "text", "database")
 DAMAGES: Mapping[str, tuple[_Change, tuple[str, ...], bool]] = {
@@ -331,9 +353,29 @@ class Verdict:
     figures: tuple[str, ...] = ()
 
 
+def _loop(folder: Path) -> Path:
+    """Write a trace of six steps of ten kernels, of which each step waits for all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    trace = KinetoTrace()
+    for step in range(6):
+        begin = 1000 + 300 * step
+        first = 12 * step  # which torch numbers
+        trace.slice("user_annotation", f"ProfilerStep#{step}", begin, 300, External_id=900 + step, Ev_Idx=first)
+        call = {"Python_id": 1 + step, "Python_parent_id": None, "Ev_Idx": first + 1}
+        trace.slice("python_function", "train.py(7): step", begin + 1, 298, **call)
+        for number in range(10 * step + 1, 10 * step + 11):
+            at, ids = begin + 5 + 20 * (number - 10 * step - 1), {"correlation": number, "External_id": number}
+            trace.operator("aten::mm", at, 15, number, Ev_Idx=first + 1 + number - 10 * step)
+            trace.slice("cuda_runtime", "cudaLaunchKernel", at + 2, 4, **ids)
+            trace.on_gpu("kernel", f"gemm_{number % 3}", at + 10, 12, 0, stream=7, **ids)
+        trace.slice("cuda_runtime", "cudaDeviceSynchronize", begin + 210, 15, correlation=5000 + step)
+    return trace.write(folder / "loop.pt.trace.json")
+
+
 def sources() -> Iterator[tuple[str, str, Callable[[Path], Path]]]:
     """Yield name, format and writer of each recording."""
     yield "trace of torch", "kineto", GENERATED["trace of torch"]
+    yield "trace of a loop", "kineto", _loop
     yield "text of a simulated job", "text", GENERATED["text of a simulated job"]
     yield "raw data of the simulator", "raw", GENERATED["raw data of the simulator"]
     for name, form in (("text of torch_npu", "text"), ("database of torch_npu", "database")):
@@ -345,8 +387,15 @@ def sources() -> Iterator[tuple[str, str, Callable[[Path], Path]]]:
 _READ = {"kineto": _kineto, "text": _text, "database": _database, "raw": _raw}
 
 
-def trials(seeds: Sequence[int], only: str = "") -> Iterator[Verdict]:
-    """Yield what comes of each damage of each recording with each seed."""
+def is_find(verdict: Verdict) -> bool:
+    """Return whether a damage that breaks an invariant moved a figure in silence, or anything crashed."""
+    return verdict.outcome == "crash" or (
+        verdict.outcome == "silent" and not CANNOT_TELL.search(f"{verdict.source}: {verdict.damage}")
+    )
+
+
+def trials(seeds: Sequence[int], only: str = "", damaged: str = "") -> Iterator[Verdict]:
+    """Yield what comes of each damage of each recording with each seed; both may be chosen by a pattern."""
     for name, form, write in sources():
         if not re.search(only, name):
             continue
@@ -355,8 +404,9 @@ def trials(seeds: Sequence[int], only: str = "") -> Iterator[Verdict]:
             intact = load(sound)
             figures, notes = _figures(intact), _notes(intact)
             kinds = Counter(row.kind for row in _READ[form](sound).rows)
+            (Path(folder) / "copy").mkdir()
             for damage, (change, of, untimed) in DAMAGES.items():
-                for kind in of:
+                for kind in of if re.search(damaged, damage) else ():
                     if kinds[kind] < 5 or (form not in _TIMED and not untimed):
                         continue
                     for seed in seeds:
@@ -369,6 +419,24 @@ def trials(seeds: Sequence[int], only: str = "") -> Iterator[Verdict]:
                         change([row for row in records.rows if row.kind == kind], chance)
                         records.write(records.rows)
                         yield _judged(name, f"{damage} of {kind}", seed, path, figures, notes)
+            for seed in seeds if form == "kineto" and re.search(damaged, _MERGED) else ():
+                path = Path(folder) / "copy" / sound.name
+                shutil.copyfile(sound, path)
+                yield _merged(form, name, seed, path)
+
+
+def _merged(form: str, name: str, seed: int, path: Path) -> Verdict:
+    """Return what comes of a trace into which that of another process was merged: a set, or an error."""
+    records = _READ[form](path)
+    assert records.merge is not None
+    records.merge(random.Random(f"{_MERGED} {seed}"))
+    records.write(records.rows)
+    try:
+        opened = npuprof.load(path)
+    except NpuprofError:
+        return Verdict(name, _MERGED, seed, "told")
+    is_set = not isinstance(opened, Profile) and len(opened) == 2
+    return Verdict(name, _MERGED, seed, "told" if is_set else "silent", () if is_set else ("one run of two processes",))
 
 
 def _judged(
@@ -394,6 +462,17 @@ def _judged(
     return Verdict(source, damage, seed, outcome, silent)
 
 
+def table(verdicts: Sequence[Verdict]) -> str:
+    """Return how many damages of each kind and source were told, as a table in Markdown."""
+    lines = ["| source | damage | tried | told | same figures | silent |", "|---|---|---|---|---|---|"]
+    for source, damage in dict.fromkeys((each.source, each.damage) for each in verdicts):
+        some = [each.outcome for each in verdicts if (each.source, each.damage) == (source, damage)]
+        counts = [some.count(outcome) for outcome in ("told", "same", "silent")]
+        lines.append(f"| {source} | {damage} | {len(some)} | {' | '.join(map(str, counts))} |")
+    totals = [sum(each.outcome == outcome for each in verdicts) for outcome in ("told", "same", "silent")]
+    return "\n".join([*lines, f"| all |  | {len(verdicts)} | {' | '.join(map(str, totals))} |", ""])
+
+
 def main() -> int:
     """Print the table; return 0 where nothing was silent."""
     parser = argparse.ArgumentParser(prog="python -m tests.campaign.damage.physical", description=__doc__)
@@ -402,10 +481,12 @@ def main() -> int:
     parser.add_argument("--known", type=Path, nargs="*", default=[], help="files of --into, to print in one table")
     parser.add_argument("--into", type=Path, help="a file that receives every verdict as a line of JSON")
     parser.add_argument("--source", default="", help="a pattern of the recordings")
+    parser.add_argument("--write", action="store_true", help="write the table into the page of support")
     chosen = parser.parse_args()
     begin = time.monotonic()
     verdicts = [Verdict(**json.loads(line)) for path in chosen.known for line in path.read_text().splitlines()]
-    for verdict in trials(range(chosen.first, chosen.first + chosen.seeds), chosen.source):
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    for verdict in trials(seeds if chosen.seeds else (), chosen.source):
         verdicts.append(verdict)
         if verdict.outcome in ("silent", "crash"):
             print(
@@ -414,13 +495,11 @@ def main() -> int:
             )
     if chosen.into:
         chosen.into.write_text("".join(f"{json.dumps(asdict(one))}\n" for one in verdicts))
-    print("| source | damage | tried | told | same | silent |\n|---|---|---|---|---|---|")
-    for source, damage in dict.fromkeys((each.source, each.damage) for each in verdicts):
-        some = [each.outcome for each in verdicts if (each.source, each.damage) == (source, damage)]
-        counts = [some.count(outcome) for outcome in ("told", "same", "silent")]
-        print(f"| {source} | {damage} | {len(some)} | {' | '.join(map(str, counts))} |")
+    print(table(verdicts))
     print(f"{len(verdicts)} damages in {time.monotonic() - begin:.0f} s")
-    return 1 if any(each.outcome in ("silent", "crash") for each in verdicts) else 0
+    if chosen.write:
+        write_physical(table(verdicts))
+    return 1 if any(is_find(each) for each in verdicts) else 0
 
 
 if __name__ == "__main__":
