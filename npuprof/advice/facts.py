@@ -464,7 +464,14 @@ class Facts:
         least = 0 if sure is None or (saves.cause and self.stacks) else sure.gain_ns
         low, high = min(least, limit_ns), min(prediction.gain_ns, limit_ns)  # other streams may gain, too
         by_step = tuple(min(gain, limit_ns) for gain in prediction.gains_ns)
-        return gain_of(low, high, predicted=True, sound=self.sound, saves=saves, gains_ns=by_step)
+        return gain_of(
+            low, high, predicted=True, checked=self.is_serial, sound=self.sound, saves=saves, gains_ns=by_step
+        )
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether a replay has the order in which work is done; the lanes of one rank have it."""
+        return True
 
     @cached_property
     def sound(self) -> bool:

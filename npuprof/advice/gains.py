@@ -60,6 +60,7 @@ def gain_of(
     high_ns: int,
     *,
     predicted: bool = False,
+    checked: bool = True,
     sound: bool = True,
     saves: Saves | None = None,
     gains_ns: tuple[int, ...] = (),
@@ -72,12 +73,15 @@ def gain_of(
         Its limits.
     predicted
         Whether a replay predicts it.
+    checked
+        Whether the replay is known to be right: its order of work was recorded, or it was tried where it was not
+        fitted.
     sound
         Whether the examination found complete what it rests on; if not, nothing is sure to be gained.
     saves, gains_ns
         What it was replayed without, and the gain of each step.
     """
-    measured = predicted and sound and low_ns == high_ns
+    measured = predicted and checked and sound and low_ns == high_ns
     return Gain(
         gain_lo_ns=low_ns if sound else 0,
         gain_hi_ns=high_ns,

@@ -24,6 +24,7 @@ from npuprof.analysis.rank_fast import Faster, faster
 from npuprof.analysis.rank_groups import rank_groups
 from npuprof.analysis.rank_joint import MOST, Joint, Part, joint
 from npuprof.analysis.rank_kernels import saved_ns
+from npuprof.analysis.rank_lanes import Lanes, lanes, overlaps
 from npuprof.analysis.rank_links import group_rates, link_suspects, slow_links
 from npuprof.analysis.rank_replay import (
     Floats,
@@ -334,9 +335,38 @@ class JobFacts(Facts):
         of_absent = [each for each in self.parts("slow", "late") if set(each.suspect.ranks) <= self.unseen]
         most = gain + sum(each.share_ns for each in of_absent if each not in parts)
         most = max(most, round(gain * self._present_gain_ns / max(whole, 1)))
+        if not self.is_serial:
+            return self._overlapped_gain(parts, most, of_host=of_host)
         by_step = self.joint.gains_ns * (gain / whole) if self.joint is not None and whole else np.zeros(0)
         by_step_ns = tuple(np.rint(by_step).astype(np.int64).tolist())
         return gain_of(least, most, predicted=surely, sound=self.sound, gains_ns=by_step_ns)
+
+    def _overlapped_gain(self, parts: Sequence[Part], most: int, *, of_host: bool) -> Gain:
+        """Return the gain where collectives overlap computing: as the lanes of the ranks tell, else an upper limit."""
+        ranks = {rank for part in parts for rank in part.suspect.ranks if part.suspect.kind in ("slow", "late")}
+        limits = None if self.lanes is None else self.lanes.gains_ns(ranks)
+        if limits is None:
+            return gain_of(0, most, checked=False, sound=self.sound)
+        low = 0 if of_host and self.stacks else limits[0]
+        return gain_of(low, limits[1], predicted=True, checked=False, sound=self.sound)
+
+    @cached_property
+    def is_serial(self) -> bool:
+        """Whether nothing computes during collectives, so that replays of these in their order are right."""
+        return not any(overlaps(member.tables) for member in self.members.values())
+
+    @cached_property
+    def lanes(self) -> Lanes | None:
+        """The kernels and collectives of all ranks, where these overlap and all ranks run the same; else None."""
+        if self.is_serial or self.missing:
+            return None
+        return lanes({rank: member.tables for rank, member in self.members.items()})
+
+    def extra_ns(self, suspect: Suspect) -> int | None:
+        """Return how much longer a rank of a suspect takes in a step, apart from waits; None if nothing tells."""
+        if self.is_serial:
+            return suspect.extra_ns
+        return None if self.lanes is None else self.lanes.extra_ns(suspect.ranks)
 
     @cached_property
     def _present_gain_ns(self) -> int:

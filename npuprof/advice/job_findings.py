@@ -135,7 +135,12 @@ def _replay(finding: Finding, facts: JobFacts) -> Finding:
 
 
 def _together_ns(facts: JobFacts, rules: Sequence[str]) -> int | None:
-    """Return the gain of a step without any of the problems that were found; None if no replay can tell."""
+    """Return the gain of a step without any of the problems that were found; None if no replay can tell.
+
+    Where collectives overlap computing, no replay has all of them: nothing is surely explained together.
+    """
+    if not facts.is_serial:
+        return 0
     times, saved = facts.usual, facts.saved_ns(rules)
     for rule in sorted(JOB_RULES, key=lambda rule: _IN_TURN.index(rule.name)):
         times = rule.without(facts, times) if rule.name in rules else times

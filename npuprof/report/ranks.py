@@ -221,11 +221,12 @@ def _slow(facts: JobFacts) -> str:
     ranks = sorted({rank for suspect in parts for rank in suspect.ranks} - facts.unseen)
     if not ranks:
         return ""
-    longest = duration(max(suspect.extra_ns for suspect in parts))
+    times = [time for suspect in parts if (time := facts.extra_ns(suspect)) is not None]
     subject = _called(ranks)
     one = len(ranks) == 1
+    longest = f"{'' if one else 'up to '}{duration(max(times))} " if times else ""
     return (
-        f"{subject[0].upper()}{subject[1:]} take{'s' if one else ''} {'' if one else 'up to '}{longest} longer than "
+        f"{subject[0].upper()}{subject[1:]} take{'s' if one else ''} {longest}longer than "
         f"ranks with the same work; the others wait."
     )
 

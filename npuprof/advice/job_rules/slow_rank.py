@@ -52,6 +52,10 @@ def _finding(facts: JobFacts, parts: Sequence[Part], hidden: Sequence[Suspect]) 
     own_ns = facts.own_ns()
     usual = duration(int(own_ns[peers].median()))
     times = f"Rank {rank} takes {duration(int(own_ns[rank]))} a step outside collectives, its peers {usual}{reason}"
+    if not facts.is_serial:  # it computes during collectives, too
+        extra = facts.extra_ns(worst)
+        longer = "longer" if extra is None else f"{duration(extra)} longer"
+        times = f"Rank {rank} takes {longer} a step than its peers, apart from waits{reason}"
     hidden_ranks = sorted({rank for suspect in hidden for rank in suspect.ranks})
     be, them = ("is", "it") if len(hidden_ranks) == 1 else ("are", "them")
     also = ranks_called(hidden_ranks) if hidden_ranks else ""
@@ -59,7 +63,10 @@ def _finding(facts: JobFacts, parts: Sequence[Part], hidden: Sequence[Suspect]) 
         NAME,
         "fires",
         title=_title([part.suspect for part in parts]),
-        cost_ns=max(sum(part.suspect.extra_ns for part in parts if each in part.suspect.ranks) for each in ranks),
+        cost_ns=max(
+            sum(facts.extra_ns(part.suspect) or part.suspect.extra_ns for part in parts if each in part.suspect.ranks)
+            for each in ranks
+        ),
         **facts.gain_of(parts, of_host=part == "idle"),
         detail="; ".join(
             filter(
