@@ -22,6 +22,7 @@ import itertools
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from dis import opmap
 from functools import partial
@@ -140,11 +141,11 @@ class Rewriting:
             A tree of :attr:`body`, as IPython makes it: a ``Module``, ``Interactive`` or ``Expression``.
         """
         made = None if self.stamps.is_muted else self._made(source)
-        try:
-            code = compiler(source if made is None else made)
-        except (SyntaxError, ValueError, RecursionError):
-            if made is None:
-                raise
+        code = None
+        if made is not None:
+            with suppress(SyntaxError, ValueError, RecursionError):
+                code = compiler(made)
+        if code is None:  # not in a handler: an error of the user's code must be the only one
             code = compiler(source)
         constants = (self._constants.get(each, each) if type(each) is str else each for each in code.co_consts)
         return code.replace(co_consts=tuple(constants))
