@@ -34,6 +34,15 @@ class Error(Exception):
 _FIGURES = "get_ipython().events.register('post_execute', draw)"
 _DRAW = "def draw():\n    time.sleep(0.2)\n    float(np.sum(np.tan(x)))\n"
 
+# Half a second of device time, of launches alone: no machine is so slow that its code takes longer.
+_LONG_WORK = """
+from npuprof import simulator
+large = simulator.Tensor((16384, 16384), "float16")
+for i in range(500):
+    simulator.current().device(0).launch("MatMul", inputs=[large, large], outputs=[large])
+Slow()
+"""
+
 # The code, its kernels, and those that are launched while IPython shows what came of it.
 _SHOWS = {
     "figures": ("y = np.sin(x)\nprint(1)", ["Sin"], ["Tan", "ReduceSum"]),
@@ -101,11 +110,11 @@ def test_what_is_shown_is_no_line(
 
 
 def test_work_that_the_code_launched_counts_to_its_end(cells: Cells) -> None:
-    run = _by_magic(cells, "z = npu.ones((2048, 2048))\nfor i in range(20):\n    y = np.matmul(z, z)\nSlow()")
+    run = _by_magic(cells, _LONG_WORK)
     ends = run.kernels["start_ns"] + run.kernels["duration_ns"]
     assert run.info.stopped_ns is not None
     assert ends.max() > run.info.stopped_ns
-    assert (run.kernels["op_name"].str.contains("MatMul")).sum() == 20
+    assert (run.kernels["op_name"].str.contains("MatMul")).sum() == 500
     assert [each.launches for each in run.info.afterwards] == [2]
 
 
