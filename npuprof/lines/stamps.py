@@ -3,6 +3,10 @@
 A stamp is ``del stamp.now``: a deleted attribute whose property calls :func:`next` on the stamp itself, a chain of
 iterators that reads the clock and appends the time to an array. All of it runs in C: no interrupt comes in between, no
 tracer sees a call, and no line of the stamp can be that of an exception.
+
+Events of ``sys.monitoring`` for lines were tried on Python 3.12 and 3.13. They cost the same: 0.46 to 0.52 µs a line,
+against 0.49 to 0.50 µs a stamp, most of it the clock. But their callback is Python code, in which an interrupt may
+come, two statements of a line are one event, and a line whose events are disabled counts no iterations.
 """
 
 from __future__ import annotations
