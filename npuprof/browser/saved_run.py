@@ -106,6 +106,7 @@ def save_run(
     path: Sequence[Sequence[int]] | None = (),
     notes: Sequence[Sequence[Any]] = (),
     link: Mapping[str, Any] | None = None,
+    calls: MergedCalls | None = None,
 ) -> SavedRun:
     """Return a run as the data of a saved explorer.
 
@@ -123,8 +124,10 @@ def save_run(
         The row among the costs of lines for each row of a table, -1 for none, and the texts of those lines.
     link
         The timelines of a page that move together, as :class:`npuprof.timeline.linking.Link` has them.
+    calls
+        The merged calls of the run, where they are known already.
     """
-    calls = merged_calls(timeline.tables)
+    calls = merged_calls(timeline.tables) if calls is None else calls
     most: int | None = None
     shown: dict[str, tuple[str, int]] = {}
     for _ in range(_MOST_TRIES):

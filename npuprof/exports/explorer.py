@@ -16,6 +16,7 @@ from npuprof.arrays import Int64
 from npuprof.browser.findings import drawn_findings, drawn_notes, drawn_path
 from npuprof.browser.page import fragment, fragment_bytes
 from npuprof.browser.saved_run import SavedRun, save_run
+from npuprof.flame.tree import MergedCalls
 from npuprof.lines.frames import line_text
 from npuprof.tables.info import Info
 from npuprof.timeline.linking import Link, align, linked
@@ -57,6 +58,7 @@ def saved_explorer(
     annotations: pd.DataFrame | None = None,
     pictures: Mapping[str, str] | None = None,
     link: Link | None = None,
+    calls: MergedCalls | None = None,
 ) -> SavedExplorer:
     """Return the explorer of a timeline's run for a page or an output.
 
@@ -74,6 +76,8 @@ def saved_explorer(
         SVG documents by title, by default the timeline's.
     link
         The timelines of the page that move together; None for a single one.
+    calls
+        The merged calls of the run, where they are known already.
     """
     if timeline.empty:
         reason = f"<p>{escape(timeline.left_out)}</p>" if timeline.left_out else ""
@@ -93,6 +97,7 @@ def saved_explorer(
         path=None if critical_path is None else drawn_path(timeline, critical_path),
         notes=[] if annotations is None else drawn_notes(timeline, annotations),
         link=None if link is None else asdict(link),
+        calls=calls,
     )
     return SavedExplorer(run, fragment(run, pictures))
 

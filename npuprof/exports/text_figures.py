@@ -10,7 +10,7 @@ import pandas as pd
 from npuprof.arrays import Float64
 from npuprof.flame.fold import Root, fold
 from npuprof.flame.scope import Scope
-from npuprof.flame.tree import Weight, merged_calls
+from npuprof.flame.tree import MergedCalls, Weight, merged_calls
 from npuprof.flame.view import TITLES, DrawnFlames
 from npuprof.timeline.view import DrawnTimeline, Pictures
 from npuprof.words.quantities import count, counted, duration, printable, share
@@ -99,9 +99,12 @@ def _title(title: str) -> str:
     return f"{head}{dot}…{last[1 - room :]}"
 
 
-def flamegraph_text(tables: Mapping[str, pd.DataFrame], weight: Weight) -> str:
-    """Return the widest frames of the flame graph with their shares, each below its caller."""
-    calls = merged_calls(tables)
+def flamegraph_text(tables: Mapping[str, pd.DataFrame], weight: Weight, calls: MergedCalls | None = None) -> str:
+    """Return the widest frames of the flame graph with their shares, each below its caller.
+
+    `calls` are the merged calls of the tables, where they are known already.
+    """
+    calls = merged_calls(tables) if calls is None else calls
     sums = calls.whole(tables)
     frames = fold(calls, sums[weight], Root(), _FRAMES)
     graph = DrawnFlames(calls, sums, weight, Scope(), Root(), frames)

@@ -16,8 +16,8 @@ from npuprof.figures.colours import FAINT, FAMILIES, FOREGROUND, MATCH, family_l
 from npuprof.flame.fold import Root, fold
 from npuprof.flame.scope import Scope, scoped
 from npuprof.flame.search import FrameMatches, matches_in, path_called, paths_with
+from npuprof.flame.tree import MergedCalls, merged_calls
 from npuprof.flame.tree import Weight as Weight  # the figure's argument
-from npuprof.flame.tree import merged_calls
 from npuprof.flame.view import TITLES, DrawnFlames, scope_text
 from npuprof.sources.files.memory_limit import left_out
 from npuprof.tables.info import Info
@@ -78,7 +78,7 @@ def flamegraph(
         If an argument is invalid, or the run has no such step, thread or frame.
     """
     _check_arguments(weight, orientation, max_nodes)
-    if problem := left_out("frames are", _BYTES_PER_CALL * sum(len(tables[name]) for name in (*LAYERS, "kernels"))):
+    if problem := _left_out(tables):
         return figure_without(_TITLE, info, problem)
     calls, scope = merged_calls(tables), Scope(step, thread)
     sums = scoped(calls, tables, scope)
@@ -87,6 +87,22 @@ def flamegraph(
     hits = matches_in(calls, sums[weight], top, frames, matches) if search else None
     picture = DrawnFlames(calls, sums, weight, scope, top, frames)
     return _figure(picture, info, orientation, search, hits, longest_name)
+
+
+def flamegraph_of_calls(
+    calls: MergedCalls, tables: Mapping[str, pd.DataFrame], info: Info, weight: Weight, max_nodes: int
+) -> go.Figure:
+    """Draw the merged calls of a whole run as :func:`flamegraph` does, where they are known already."""
+    if problem := _left_out(tables):
+        return figure_without(_TITLE, info, problem)
+    scope, top = Scope(), Root()
+    sums = scoped(calls, tables, scope)
+    frames = fold(calls, sums[weight], top, max_nodes)
+    return _figure(DrawnFlames(calls, sums, weight, scope, top, frames), info, "icicle", "", None, longest_name=60)
+
+
+def _left_out(tables: Mapping[str, pd.DataFrame]) -> str:
+    return left_out("frames are", _BYTES_PER_CALL * sum(len(tables[name]) for name in (*LAYERS, "kernels")))
 
 
 def _check_arguments(weight: str, orientation: str, max_nodes: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from npuprof.words.quantities import duration, size
@@ -96,7 +97,7 @@ def estimate(part: Part, counts: Mapping[str, int]) -> Estimate:
 
 
 def counts_of(tables: Mapping[str, pd.DataFrame]) -> dict[str, int]:
-    """Return the numbers of rows that estimates are made from, of the texts in them, and of levels of Python calls."""
+    """Return the numbers of rows that estimates are made from, of the texts in them, and of levels of calls."""
     counts = {kind: sum(len(tables[name]) for name in names) for kind, names in _COUNTED.items()}
     texts = sum(
         len(frame[column].cat.categories)
@@ -107,8 +108,16 @@ def counts_of(tables: Mapping[str, pd.DataFrame]) -> dict[str, int]:
     return {
         **counts,
         "texts": texts,
-        "levels": int(tables["python"]["depth"].max()) + 1 if len(tables["python"]) else 0,
+        "levels": _levels(tables["python"]) + _levels(tables["operators"]),
     }
+
+
+def _levels(calls: pd.DataFrame) -> int:
+    """Return how many calls of a thread run within each other at most."""
+    starts, durations, threads = (calls[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns", "thread_id"))
+    opens = np.repeat([1, -1], len(calls))
+    order = np.lexsort((opens, np.concatenate([starts, starts + durations]), np.tile(threads, 2)))
+    return int(np.cumsum(opens[order]).max(initial=0))
 
 
 def left_out(tables: Mapping[str, pd.DataFrame]) -> dict[str, Estimate]:

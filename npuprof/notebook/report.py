@@ -220,7 +220,8 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
     from npuprof.exports.explorer import saved_explorer
     from npuprof.exports.text_figures import flamegraph_text, timeline_text
     from npuprof.figures.drawing import figure_svg
-    from npuprof.flame.figure import Weight, flamegraph
+    from npuprof.flame.figure import Weight, flamegraph_of_calls
+    from npuprof.flame.tree import merged_calls
     from npuprof.notebook.budget import left_out, left_out_text
     from npuprof.report.facts import nothing_text
     from npuprof.timeline.state import Timeline
@@ -237,10 +238,10 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
         pictures = Pictures(run.tables)
         texts.append(timeline_text(run.tables, pictures=pictures))
         drawn["Timeline"] = timeline_svg(run.tables, run.info, pictures=pictures, limit_bytes=SMALL_BYTES)
-    if "flamegraph" not in left:
-        texts.append(flamegraph_text(run.tables, weight))
-        figure = flamegraph(run.tables, run.info, weight=weight, max_nodes=_DRAWN_FRAMES)
-        drawn["Flame graph"] = figure_svg(figure)
+    calls = None if "flamegraph" in left and "explore" in left else merged_calls(run.tables)
+    if "flamegraph" not in left and calls is not None:
+        texts.append(flamegraph_text(run.tables, weight, calls))
+        drawn["Flame graph"] = figure_svg(flamegraph_of_calls(calls, run.tables, run.info, weight, _DRAWN_FRAMES))
     missing = left_out_text(left, _code_of(run))
     text = "\n\n".join([*texts, *([missing] if missing else [])])
     if "explore" in left:
@@ -253,6 +254,7 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
             limit_bytes=limit_bytes - len(json.dumps(text)),
             annotations=run.annotations,
             pictures=drawn,
+            calls=calls,
         ).html
     return [{"text/plain": text, "text/html": html + (f"<p>{escape(missing)}</p>" if missing else "")}]
 
