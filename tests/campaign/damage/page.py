@@ -57,7 +57,8 @@ def _item(text: str) -> str:
 def write_physical(made: str) -> None:
     """Make the table of physical damage on the page again."""
     text = PAGE.read_text(encoding="utf-8")
-    new = re.sub(r"(?<=<!-- physical -->\n).*?(?=<!-- end -->)", lambda _: f"\n{made}\n", text, flags=re.DOTALL)
+    section = re.compile(r"(<!-- physical -->\n).*?(<!-- end -->)", re.DOTALL)
+    new = section.sub(lambda match: f"{match[1]}\n{made}\n{match[2]}", text, count=1)
     PAGE.write_text(new, encoding="utf-8")
 
 
