@@ -25,6 +25,7 @@ from npuprof.analysis import (
     rank_blame,
     rank_fast,
     rank_joint,
+    rank_lanes,
     rank_numbers,
     rank_pairs,
     rank_roles,
@@ -117,6 +118,7 @@ _STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "processes": {"sent in pieces of {} MiB": (engines._PIECE_BYTES >> 20,)},
     "cluster": {
         "If more than {} ranks are unread": (scan.FEW,),
+        "ranks of at most {} MiB together": (profile_set._SMALL_BYTES >> 20,),
         "Up to {} ranks and {} MiB are read for it": (job.FEW, profile_set._SMALL_BYTES >> 20),
         "of more than {} kernels come from a t-digest": (digests.EXACT,),
         "at most {} GiB, the least recently used": (cache.MOST_BYTES >> 30,),
@@ -140,6 +142,8 @@ _STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
         "known by ending within {:g} ms of each other": (rank_pairs._CLOSE_NS / 1e6,),
         "somebody waited for more than {:g} ms in it": (rank_waits.LEAST_WAIT_NS / 1e6,),
         "wait by wait in jobs of up to {} ranks": (rank_blame._MOST_RANKS,),
+        "in some step began within {:g} µs after it": (rank_lanes._NEAR_NS / 1e3,),
+        "if it misses more than {:g} %, nothing is": (100 * prediction.TOLERANCE,),
         "ranks that make no other wait for {:g} % of the time in sum": (100 * rank_blame._WORTH,),
         "differs from the recording by more than {:g} %, the run is refused": (100 * prediction.TOLERANCE,),
         "differs from the recording by more than {:g} %. `runs": (100 * prediction.TOLERANCE,),
@@ -201,11 +205,12 @@ _OTHERWISE: Mapping[str, Mapping[str, str]] = {
     "advice": {
         r"m \+ max\(5 x 1\.4826 MAD, 0\.2 m\)": "tests/advice/test_outliers.py",
         r"less than 80 % of it": "tests/advice/test_outliers.py",
+        r"Of 60 generated jobs.*?(?=Pipelines and tensor)": "printed by tests.benchmarks.bench_overlapped",
         r"Every 50th step takes 50 ms longer: line 5.{1,12}4 of 200 steps": "tests/advice/test_outliers.py",
         r"\| rule \| fires if.*?(?=Gains come|Several causes)": "the tables of rules: see below",
         r"\| jobs \| faults of 2 %.*?(?=## As data)": "printed by tests.benchmarks.bench_blame, which the page names",
         r"0.6 ms of `0-6 ms|by 0 and the|\(level 0\)": "an example, limits of 0, and a name",
-        r"with 3 if a finding may gain at least 5 %|, 4 if the run is|, 0 if neither holds, 1 if the|, and 2 if": (
+        r"with 3 if a finding may gain at least 5 %|, 4 if the run is|[,;] 0 if neither holds, 1 if the|, and 2 if": (
             "tests/test_cli.py"
         ),
         r"if the 95 % interval of its mean|its 95 % interval": "compare.md states the level, and is tested above",
