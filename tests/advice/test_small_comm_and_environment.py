@@ -45,7 +45,7 @@ def test_small_collectives_take_more_than_their_bytes_at_the_rate_of_large_ones(
     assert found.state == "fires"
     assert found.cost_ns == pytest.approx(100 * (50_000 - (1 << 16) / 18), rel=1e-3)
     assert (found.gain_lo_ns, found.gain_hi_ns, len(found.rows)) == (0, found.cost_ns, 100)
-    assert found.title == "100 collectives a step are too small for their links"
+    assert found.title == "100 collectives a step are too small for the links"
     assert found.detail.startswith("They (hcom_allReduce 100.0 %)")
 
 

@@ -10,7 +10,7 @@ from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.wording import shares_of
 from npuprof.analysis.accounting import moves_data
 from npuprof.analysis.device_words import NPU
-from npuprof.words.quantities import duration
+from npuprof.words.quantities import counted, duration
 
 NAME = "small_comm"
 _THRESHOLD = 0.01  # of the step
@@ -40,10 +40,11 @@ def check(facts: Facts) -> Finding:
         return Finding(NAME, "clean", cost_ns=cost)
     rows = communication.iloc[busiest.index[is_selected]].assign(moving_ns=excess[is_selected])
     kinds = shares_of(rows.groupby("op_type", observed=True)["moving_ns"].sum())
+    number = max(round(len(rows) / steps), 1)
     return Finding(
         NAME,
         "fires",
-        title=f"{len(rows) / steps:,.0f} collectives a step are too small for their links",
+        title=f"{counted(number, 'collective')} a step {'is' if number == 1 else 'are'} too small for the links",
         cost_ns=cost,
         gain_hi_ns=cost,
         detail=f"They ({kinds}) move data for {duration(int(moving[is_selected].sum()) // steps)} a step, "
