@@ -120,9 +120,9 @@ def test_a_run_that_was_killed_has_the_text_of_its_cells_and_the_time_of_the_las
     frame = run.code().to_frame()
     lasting = frame.set_index(["file", "line"])["host_ns"]
     assert lasting["<cell [4]>", 2] >= 200_000_000
-    of_cells = frame["file"].str.startswith("<cell ")
+    of_cells = frame["file"].isin(["<cell [3]>", "<cell [4]>"])  # threads of other tests may run lines of others
     assert of_cells.sum() >= 5
-    assert frame.loc[of_cells, "text"].notna().all()
+    assert frame.loc[of_cells, "text"].notna().all(), frame.to_string()
     assert "--step-line" not in run.notes.to_string()
 
 
@@ -240,7 +240,7 @@ def test_the_host_time_of_sampled_lines_stays_within_the_cells(cells: Cells) -> 
     cells.run(_START.format(output(cells.folder)))
     for function in ("sin", "cos"):
         cells.run(
-            f"def work():\n    y = np.{function}(x)\n    end = time.perf_counter() + 0.02\n"
+            f"def work():\n    y = np.{function}(x)\n    end = time.perf_counter() + 0.1\n"
             "    while time.perf_counter() < end:\n        pass\nfor _ in range(3):\n    work()"
         )
         time.sleep(1.2)  # a sample stands for the time since the one before it, which may lie in here

@@ -133,7 +133,7 @@ def test_a_cell_without_its_report_has_one_message_and_the_run_is_kept(tmp_path:
 @pytest.mark.parametrize("code", [_FILES, _MEMORY])
 def test_a_profiler_that_cannot_start_says_so_once_and_the_cell_runs(tmp_path: Path, code: str) -> None:
     outcome, output = _run(tmp_path, _PREPARED, code, "%%npuprof\n42")
-    assert outcome == {"value": 42, "error": None}
+    assert outcome == {"value": 42, "error": None}, output
     assert output.count("npuprof: the code runs unprofiled: ") == 1
     assert not (tmp_path / "npuprof-recordings").exists()
 
