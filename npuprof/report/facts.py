@@ -147,15 +147,9 @@ def nothing_text(summary: Summary, info: Info) -> str:
     if info.unprofiled_children:
         return children_text(info)
     if info.failed:
-        return (
-            f"Nothing was recorded of {on}: the code raised {info.failed.partition(':')[0]} before its first launch. "
-            "Correct that, and run it again."
-        )
-    remedy = "launch nothing unless they get tensors of the device: move the model and its inputs there"
-    if info.simulated:
-        remedy = "runs on the host: make the arrays with npuprof.simulator.npu, such as npu.ones((64, 64))"
-    subject = "NumPy" if info.simulated else "Operators"
-    return f"Nothing was recorded of {on}: the code launched nothing on it. {subject} {remedy}."
+        return f"Nothing was recorded of {on}: the code raised {info.failed.partition(':')[0]} before its first launch."
+    remedy = "use arrays of npuprof.simulator.npu" if info.simulated else "move the model and its inputs to it"
+    return f"Nothing was recorded of {on}: {remedy}."
 
 
 def children_text(info: Info) -> str:

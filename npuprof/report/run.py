@@ -86,14 +86,16 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
     name = run_name(info)
     if nothing or not run.advice().step_ns:
         said = plain(nothing or run.advice().headline())
-        wall = f"{duration(run.summary.wall_ns)}" if run.summary.wall_ns else ""
+        wall = duration(run.summary.wall_ns) if run.summary.wall_ns else ""
         took_ns = int(run.tables["statements"]["duration_ns"].sum())
         lines = user_code() if took_ns >= _TRIVIAL_NS else None
         codes = [] if lines is None else lines.shown({})
+        is_large = bool(codes or warnings)
+        origin = [info.chip] if info.chip and not nothing else []
         return Report(
             name,
-            wall,
-            [info.chip] if info.chip and not nothing else [],
+            wall if is_large else "",
+            origin if is_large or not wall else [wall, *origin],
             info.simulated and not nothing,
             warnings,
             sentence=join_sentences(said, _after_text(run), plain(repeat_text(info))),

@@ -28,8 +28,7 @@ def _report(run: Profile) -> tuple[str, str]:
 def test_a_cell_of_plain_numpy_says_that_nothing_was_recorded_and_what_to_do(cells: Cells) -> None:
     run = cells.profile("import numpy as np\nnp.ones(3).sum()", "--activities npu")
     for shown in _report(run):
-        assert "Nothing was recorded of the simulated NPU: the code launched nothing on it." in shown
-        assert "npu.ones((64, 64))" in shown
+        assert "Nothing was recorded of the simulated NPU: use arrays of npuprof.simulator.npu." in shown
         assert "computing" not in shown
 
 
@@ -37,7 +36,7 @@ def test_a_cell_that_raised_before_its_first_launch_says_that(cells: Cells) -> N
     with pytest.raises(ZeroDivisionError):
         cells.profile("1 / 0")
     for shown in _report(npuprof.last()):
-        assert "the code raised ZeroDivisionError before its first launch. Correct that, and run it again." in shown
+        assert "the code raised ZeroDivisionError before its first launch." in shown
 
 
 def test_a_cell_that_launches_says_nothing_of_this(cells: Cells) -> None:
