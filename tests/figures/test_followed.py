@@ -275,8 +275,8 @@ _TRIALS: dict[str, Trial] = {
         lambda folder, _: _of_chip(_run(folder, 512, level=1, aic_metrics="PipeUtilization"), "Ascend 910B"),
     ),
     "lines": Trial(
-        lambda run: str(run.code()),
-        "the run knows no line of it (collect with --stacks, or profile a cell with %%npuprof)",
+        lambda run: " ".join(str(run.code()).split()),
+        "The run knows no line of it: collect with --stacks, or profile a cell with %%npuprof.",
         lambda _: _by_torch(run_of(factories.all_tables())),
         lambda _, __: run_of(training()),
     ),
