@@ -36,6 +36,7 @@ MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "forks": _OF_A_BUSY_HOST,
     },
     "operators": {"what": _OF_A_BUSY_HOST},
+    "serving": {"slow": _TITLES},
     "host_bound": {
         "starved": _FRAMES,
         "busy": (r".",),  # where the first step begins, and what samples meet
