@@ -91,6 +91,7 @@ def test_unloading_removes_everything_and_loading_works_again(kernel: Kernel) ->
         "[sorted(magics) for magics in get_ipython().magics_manager.magics.values()], "
         "sorted(get_ipython().magics_manager.registry)"
     )
+    kernel.run("0")  # the first cell after loading waits for what is imported
     loaded = kernel.evaluate(state)
     assert kernel.run("%unload_ext npuprof").messages == []
     unloaded = kernel.evaluate(state)
