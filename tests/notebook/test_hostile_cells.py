@@ -39,7 +39,7 @@ _FILES = (
 )
 _MEMORY = (
     "size = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
-    "resource.setrlimit(resource.RLIMIT_AS, (size + (8 << 20), resource.RLIM_INFINITY))\n"
+    "resource.setrlimit(resource.RLIMIT_AS, (size + (16 << 20), resource.RLIM_INFINITY))\n"
 )
 _NO_IMPORTS = (
     "class Blocked:\n    def find_spec(self, name, path=None, target=None):\n        raise ImportError(name)\n"
