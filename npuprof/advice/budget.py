@@ -70,7 +70,7 @@ def unknown_ns(table: pd.DataFrame) -> int:
 
 
 def unexplained_host_ns(table: pd.DataFrame) -> int:
-    """Return the time of a budget without a device in which the host does what has no name."""
+    """Return the host time without a known cause in a budget without a device."""
     unexplained = (table["part"] == HOST) & (table["cause"] == UNEXPLAINED)
     return int(table["time_ns"][unexplained.to_numpy(bool)].sum())
 

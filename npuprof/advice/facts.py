@@ -80,6 +80,7 @@ class Facts:
         self.tables = tables
         self.info = info
         self.accounting = accounting
+        self.unranked = 0  # runs beside this one that have no rank; of a job
         self._prepared = replay if replay is not None else lambda: replay_of(tables, info)
 
     @property

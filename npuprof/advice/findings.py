@@ -57,7 +57,6 @@ _COLUMNS = (
     "collect",
     "rank",
 )
-_WIDTH, _LONGEST = 120, 1_200
 _SHOWN = 0.01  # share of the step: findings that may gain less are not listed
 PARTS_OF_NAMES = {
     "computing": ("computing",),
@@ -377,16 +376,13 @@ class Advice(LongText):
 
     @property
     def unknown_ns(self) -> int:
-        """Nanoseconds of a mean step of which the recording does not say why they pass.
-
-        The device is idle, or no device was recorded and the host does what has no name.
-        """
+        """Nanoseconds of a mean step without a known cause: idle device time, or without a device, host time."""
         return unknown_ns(self._budget) + unexplained_host_ns(self._budget)
 
     @property
     def unjudged(self) -> str:
-        """How many runs beside these have no rank, so that no finding is about them; empty for none."""
-        unranked = getattr(self.facts, "unranked", 0)
+        """How many other runs have no rank and were not judged, as text; empty for none."""
+        unranked = self.facts.unranked
         if not unranked:
             return ""
         others = f"{counted(unranked, 'other run')} here {'has' if unranked == 1 else 'have'}"

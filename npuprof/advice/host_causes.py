@@ -229,7 +229,7 @@ class HostTimes:
 
     @cached_property
     def _launching(self) -> dict[int, list[tuple[int, int]]]:
-        """The keys of :attr:`_launched` in which each line is."""
+        """The keys of :attr:`_launched`, by line."""
         pairs: dict[int, list[tuple[int, int]]] = {}
         for pair in self._launched:
             for line in {*pair}:

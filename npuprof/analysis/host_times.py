@@ -65,7 +65,7 @@ class HostTimes:
 
     @property
     def steps(self) -> int:
-        """The number of these steps; 0 for a run without steps, whose times are those of the whole run."""
+        """The number of steps; 0 for a run without steps, whose times cover the whole run."""
         has_steps = bool((self._accounting.steps["basis"] != "run").any())
         return self._accounting.basis.count if self.alone and has_steps else 0
 

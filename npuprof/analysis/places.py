@@ -258,7 +258,7 @@ class Places:
 
     @cached_property
     def _columns(self) -> tuple[_Names, _Names, Int64]:
-        """The files, functions and lines of the distinct frames; one more line is that of no frame."""
+        """The files, functions and lines of the distinct frames; the last line stands for no frame."""
         files, numbers, functions = zip(*(each or _NO_FRAME for each in (*self._frames, None)), strict=True)
         return _Names.build(files[:-1]), _Names.build(functions[:-1]), np.array(numbers, np.int64)
 

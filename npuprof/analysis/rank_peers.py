@@ -1,4 +1,4 @@
-"""The members of a group that a rank waited for, by its own tasks: also those of which nothing is recorded."""
+"""The members of a group that a rank waited for, by its own tasks: members without a run, too."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def knows_neighbours_only(tasks: pd.DataFrame) -> bool:
 
 
 def numbered_as_ranks(tasks: pd.DataFrame, rank: int | None) -> bool:
-    """Return whether the number of a rank within its groups is the rank itself, so that those of others are, too."""
+    """Return whether members of a group are numbered by their ranks."""
     return set(tasks["src_rank"].dropna().unique().tolist()) == {rank}
 
 
@@ -94,7 +94,7 @@ def _with_ranks(tasks: pd.DataFrame, rank: int) -> pd.DataFrame:
 
 
 def with_late_peers(waits: pd.DataFrame, late: Callable[[int], pd.DataFrame]) -> pd.DataFrame:
-    """Return waits of which tasks tell that they are for a rank that is not here.
+    """Add the waits for absent ranks that the tasks of collectives show.
 
     Parameters
     ----------
