@@ -11,9 +11,15 @@ import sysconfig
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+
+
+@cache
+def _standard_folders() -> set[str]:
+    return {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
 
 
 class _StandardLibrary(MetaPathFinder):
@@ -25,8 +31,7 @@ class _StandardLibrary(MetaPathFinder):
     def __init__(self) -> None:
         self.hidden: list[str] = []
         self._thread = threading.get_ident()
-        folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
-        self._path = [*folders, *(entry for entry in sys.path if entry.endswith("lib-dynload"))]
+        self._path = [*_standard_folders(), *(entry for entry in sys.path if entry.endswith("lib-dynload"))]
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -59,7 +64,7 @@ def standard_library_first() -> Iterator[None]:
 
 def shadowing_files() -> list[str]:
     """Return the files and folders before the standard library on the path that have the name of one of its modules."""
-    stdlib = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    stdlib = _standard_folders()
     first = next((at for at, entry in enumerate(sys.path) if entry in stdlib), len(sys.path))
     found = []
     for entry in sys.path[:first]:

@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 
 from npuprof.analysis.nesting import Nesting
-from npuprof.arrays import Bools, Int64
+from npuprof.arrays import Bools, Int64, first_rows
+from npuprof.tables import matching
 
 LAYERS = ("python", "operators", "api")
 """The host layers, callers before callees."""
 
 _MOST_STEPS = 16  # that rows climb one at a time
+_ABSENT = np.iinfo(np.int64).min
 _TASK_KEY = ["device_id", "stream_id", "task_id", "batch_id", "start_ns"]
 
 
@@ -172,10 +174,11 @@ def whole_links(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     links = tables["links"]
     is_kept = np.ones(len(links), bool)
     for end in ("source", "target"):
-        lengths = links[f"{end}_table"].map({name: len(table) for name, table in tables.items()}).astype("Int64")
+        names: pd.Categorical = links[f"{end}_table"].array
+        lengths = [len(tables[name]) if name in tables else 0 for name in names.categories]
         rows = links[f"{end}_row"].to_numpy()
-        is_kept &= (rows >= 0) & (rows < lengths.fillna(0).to_numpy(np.int64))
-    whole: pd.DataFrame = links[is_kept]
+        is_kept &= (rows >= 0) & (rows < np.array([*lengths, 0], np.int64)[names.codes])
+    whole: pd.DataFrame = links if is_kept.all() else links[is_kept]
     return whole
 
 
@@ -183,15 +186,16 @@ def _launchers(
     tables: Mapping[str, pd.DataFrame], links: pd.DataFrame, first: Mapping[str, int]
 ) -> tuple[Int64, Int64]:
     """Return for each kernel the API row and the operator row that the links name as its cause."""
-    targets = np.where((links["target_table"] == "kernels").to_numpy(), links["target_row"].to_numpy(), -1)
-    of_task = np.flatnonzero((links["target_table"] == "tasks").to_numpy())
+    sources, rows_of = links["source_row"].to_numpy(), links["target_row"].to_numpy()
+    targets = np.where(matching(links["target_table"], "kernels".__eq__), rows_of, -1)
+    of_task = np.flatnonzero(matching(links["target_table"], "tasks".__eq__))
     if len(of_task):
-        targets[of_task] = _kernels_of(tables, links["target_row"].to_numpy()[of_task])
+        targets[of_task] = _kernels_of(tables, rows_of[of_task])
     launchers = []
     for table in ("api", "operators"):
         rows = np.full(len(tables["kernels"]), -1, np.int64)
-        selected_rows = np.flatnonzero((links["source_table"] == table).to_numpy() & (targets >= 0))[::-1]
-        rows[targets[selected_rows]] = links["source_row"].to_numpy()[selected_rows] + first[table]
+        named = np.flatnonzero(matching(links["source_table"], table.__eq__) & (targets >= 0))[::-1]
+        rows[targets[named]] = sources[named] + first[table]
         launchers.append(rows)
     return launchers[0], launchers[1]
 
@@ -208,18 +212,34 @@ def launch_moments(tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
 
 def _kernels_of(tables: Mapping[str, pd.DataFrame], task_rows: Int64) -> Int64:
     """Return the row of ``kernels`` of each task; -1 if the task is not a kernel."""
-    kernels = tables["kernels"][_TASK_KEY].assign(row=np.arange(len(tables["kernels"])))
+    count = len(tables["kernels"])
     tasks, of = np.unique(task_rows, return_inverse=True)
-    repeated = kernels.duplicated(_TASK_KEY).to_numpy(bool)
-    joined = tables["tasks"][_TASK_KEY].iloc[tasks].merge(kernels[~repeated], on=_TASK_KEY, how="left")["row"]
-    rows: Int64 = joined.fillna(-1).to_numpy(np.int64)
-    shared = np.bincount(rows + 1, minlength=len(kernels) + 1)[1:] > 1
-    if repeated.any() or shared.any():  # some began together on their stream: times may be whole microseconds
-        shared |= kernels.duplicated(_TASK_KEY, keep=False).to_numpy(bool)
+    keys = _task_keys(tables, tasks)
+    rows = first_rows(keys[:count], keys[count:])
+    alike = np.bincount(keys[:count])[keys[:count]] > 1
+    shared = np.bincount(rows + 1, minlength=count + 1)[1:] > 1
+    if alike.any() or shared.any():  # some began together on their stream: times may be whole microseconds
+        shared |= alike
         among = (rows >= 0) & shared[rows]
         rows = rows.copy()
         rows[among] = _kernels_of_equals(tables, tasks[among], np.flatnonzero(shared), rows[among])
     return rows[of]
+
+
+def _task_keys(tables: Mapping[str, pd.DataFrame], tasks: Int64) -> Int64:
+    """Return a number for the key of each kernel and then of each given task: equal keys have equal numbers."""
+    keys = np.zeros(len(tables["kernels"]) + len(tasks), np.int64)
+    for name in _TASK_KEY:
+        of_kernels, of_tasks = (tables[table][name] for table in ("kernels", "tasks"))
+        values = [
+            column.to_numpy(np.int64, na_value=_ABSENT) if column.hasnans else column.to_numpy(np.int64)
+            for column in (of_kernels, of_tasks.iloc[tasks])
+        ]
+        column = np.concatenate(values)
+        if (column != column[0]).any():
+            codes, distinct = pd.factorize(column)
+            keys = pd.factorize(keys * len(distinct) + codes)[0]
+    return keys
 
 
 def _kernels_of_equals(tables: Mapping[str, pd.DataFrame], tasks: Int64, kernels: Int64, otherwise: Int64) -> Int64:

@@ -236,6 +236,9 @@ def longest_kernels(kernels: pd.DataFrame, top: int) -> pd.DataFrame:
     ``row`` is the kernel's row in ``kernels``; ``count`` and ``total_ns`` cover all kernels of the name and shapes.
     """
     columns = ["name", "op_type", "start_ns", "duration_ns", "device_id", "stream_id", "input_shapes"]
+    if kernels.empty:
+        counts = dict.fromkeys(("row", "count", "total_ns"), np.zeros(0, np.int64))
+        return kernels[columns].assign(**counts, bound=np.zeros(0, object))
     durations = kernels["duration_ns"].to_numpy(np.int64)
     order = np.lexsort((kernels["start_ns"].to_numpy(), -durations))
     number = (
@@ -307,6 +310,8 @@ def memory_peaks(memory: pd.DataFrame, allocations: pd.DataFrame) -> pd.DataFram
 
 def _totals(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Count rows and sum durations by the columns `by`, greatest sum first; integers stay exact."""
+    if frame.empty:
+        return frame[by].assign(**dict.fromkeys(("count", "total_ns", "mean_ns", "max_ns"), np.zeros(0, np.int64)))
     groups = frame.groupby(by, observed=True, dropna=False, sort=False)["duration_ns"]
     totals: pd.DataFrame = groups.agg(count="size", total_ns="sum", max_ns="max").reset_index()
     totals.insert(len(by) + 2, "mean_ns", totals["total_ns"] // totals["count"])

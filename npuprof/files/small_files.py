@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -59,7 +60,7 @@ def read_fields(kind: type[Any], plain: Mapping[str, Any]) -> tuple[dict[str, An
     problems
         The damaged fields, with reasons.
     """
-    types = get_type_hints(kind, include_extras=True)
+    types = _types(kind)  # type: ignore[arg-type]  # every class can be hashed
     values: dict[str, Any] = {}
     problems = []
     for name in (name for name in types if name in plain):
@@ -68,6 +69,11 @@ def read_fields(kind: type[Any], plain: Mapping[str, Any]) -> tuple[dict[str, An
         except ValueError as error:
             problems.append(f"{name} is damaged ({error})")
     return values, problems
+
+
+@cache
+def _types(kind: type[Any]) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 def convert(plain: Any, kind: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from functools import cache
 from importlib import metadata
 
 ASKING = ("NPUPROF_OPTIONS", "MS_PROFILER_OPTIONS")
@@ -19,6 +20,7 @@ def of_own_process() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in (*ASKING, OF_JOB)}
 
 
+@cache
 def own_version() -> str:
     """Return the version of npuprof; of a checkout that is on the path and not installed, ``0+checkout``."""
     try:

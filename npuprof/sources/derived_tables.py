@@ -183,5 +183,5 @@ def _ms(time_ns: int) -> str:
 
 def devices_of(frames: Mapping[str, pd.DataFrame]) -> list[int]:
     """Return the devices that have rows; files may name further ones."""
-    columns = [frame["device_id"] for frame in frames.values() if "device_id" in frame]
+    columns = [frame["device_id"] for frame in frames.values() if len(frame) and "device_id" in frame]
     return sorted({int(device) for column in columns for device in column.dropna().unique()} - {HOST_DEVICE})

@@ -23,6 +23,8 @@ import pandas as pd
 from npuprof.arrays import outer_first
 from npuprof.tables.schema import DTYPES, SCHEMA, Column, Kind, Table
 
+_NAMELESS = pd.CategoricalDtype(pd.Index([], dtype="object"))
+
 NAMES: tuple[str, ...] = tuple(SCHEMA)
 
 
@@ -136,6 +138,8 @@ def categorical(codes: npt.NDArray[np.integer[Any]], names: list[str]) -> pd.Cat
 
     This is cheaper than a column of strings, since only distinct names are processed.
     """
+    if not names:
+        return pd.Categorical.from_codes(codes, dtype=_NAMELESS)
     return pd.Categorical.from_codes(codes, categories=pd.Index(names, dtype="object"))
 
 

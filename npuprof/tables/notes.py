@@ -176,14 +176,18 @@ class Notes:
             group = alike.setdefault(tuple(_NUMBER.sub("#", part) for part in key), [])
             group.append((key, count, self._losses.get(key, _NOTHING)))
         rows = [row for group in alike.values() for row in _fold(group)]
-        columns = ["severity", "source", "message", "count"]
-        frame: pd.DataFrame = pd.DataFrame([row[:4] for row in rows], columns=columns, dtype=object)
-        losses = [loss for *_, loss in rows]
-        missing = np.array([loss.rows for loss in losses], np.int64)
-        frame["lacks"] = pd.Series([" ".join(sorted(loss.tables)) for loss in losses], dtype=object)
-        frame["missing_rows"] = pd.arrays.IntegerArray(missing, missing == 0)
-        frame["count"] = frame["count"].astype("int64")
-        return frame
+        missing = np.array([row[4].rows for row in rows], np.int64)
+        texts = [(*row[:3], " ".join(sorted(row[4].tables))) for row in rows]
+        severity, source, message, lacks = np.array(texts, object).reshape(-1, 4).T
+        columns = {
+            "severity": severity,
+            "source": source,
+            "message": message,
+            "count": np.array([row[3] for row in rows], np.int64),
+            "lacks": lacks,
+            "missing_rows": pd.arrays.IntegerArray(missing, missing == 0),
+        }
+        return pd.DataFrame(columns)
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame) -> Notes:

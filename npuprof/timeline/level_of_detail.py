@@ -6,6 +6,7 @@ running sums; its longest slice comes from block maxima. Building takes a sort; 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -246,7 +247,7 @@ class WindowIndex:
 
     def lane_of(self, element: int) -> int:
         """Return the lane of an element."""
-        return int(np.searchsorted(self._bounds, element, side="right")) - 1
+        return bisect_right(self._bounds_list, element) - 1
 
     def element_of(self, slice_number: int) -> int:
         """Return the element of which a slice is the only or the longest one; -1 if there is none."""
@@ -272,15 +273,18 @@ class WindowIndex:
         return min(max(element + step, low), high - 1)
 
     @cached_property
+    def _bounds_list(self) -> list[int]:
+        return self._bounds.tolist()
+
+    @cached_property
     def _places(self) -> Int64:
         places = np.full(int(self._slice.max(initial=-1)) + 1, -1, np.int64)
         places[self._slice] = np.arange(len(self._slice))
         return places
 
     def _touching(self, start_ns: int, end_ns: int) -> tuple[Int64, Int64]:
-        bounds = self._bounds.tolist()
         first, last = np.empty(len(self.lanes), np.int64), np.empty(len(self.lanes), np.int64)
-        for lane, (low, high) in enumerate(pairwise(bounds)):
+        for lane, (low, high) in enumerate(pairwise(self._bounds_list)):
             first[lane] = low + np.searchsorted(self._end[low:high], start_ns, side="left")
             last[lane] = low + np.searchsorted(self._start[low:high], end_ns, side="right")
         return first, last

@@ -51,6 +51,8 @@ class NameColumn:
     @classmethod
     def lookup(cls, values: npt.NDArray[Any], name_of: Callable[[int], str]) -> NameColumn:
         """Return the names of an integer column; `name_of` is called once per distinct value."""
+        if not len(values):
+            return cls.absent(0)
         codes, distinct = pd.factorize(values)
         return cls.distinct(codes, [name_of(value) for value in distinct.tolist()])
 
