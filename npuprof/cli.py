@@ -183,7 +183,7 @@ def _advise(parsed: argparse.Namespace) -> int:
         _say(f"{advice.unjudged}: {_one_at_a_time(parsed.path, opened)}", sys.stderr)
     if parsed.fail_on is None:
         return 0
-    has_steps = bool((advice.facts.accounting.steps["basis"] != "run").any())
+    has_steps = advice.facts.accounting.has_steps
     is_judged = bool(advice.step_ns) and (has_steps or not advice.facts.accounting.of_host)
     if not is_judged and not advice.unjudged:
         raise NpuprofError(f"{parsed.path} has no step and no device time, so --fail-on has nothing to check")

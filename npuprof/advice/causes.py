@@ -64,6 +64,7 @@ class Cause:
 FUSED = "fused"
 """The cause of findings that name an operator for a sequence of kernels."""
 WAIT, LAUNCHES, LOADER, SLEEP, LOCK, OUTPUT, OTHER = "wait", "launches", "loader", "sleep", "lock", "output", "other"
+SHORT, NOTEBOOK = "short", "notebook"
 HOST_WORK = "host_work"
 CAUSES = (
     Cause(
@@ -187,7 +188,7 @@ CAUSES = (
         "losses.append(loss.item())",
         calls=r"(\w+\.)+(item|cpu|tolist|numpy|asnumpy|synchronize\w*|block_until_ready|nonzero)|synchronize\w*",
         causes=("sync_call",),
-        title="{place} wait{s} for the {device} in every step",
+        title="{place} wait{s} for the {device}{in_every_step}",
         instead={
             "mindspore": "Keep the value on the device, and call `asnumpy()` every n steps.",
             "tensorflow": "Fetch values every n steps, or run several steps in each call.",
@@ -199,7 +200,7 @@ CAUSES = (
         "Batch or fuse the operators, or use graph mode.",
         "y = 0.5 * x * (1 + np.tanh(x))",
         causes=("forward_dispatch", "backward_dispatch", "other_operators"),
-        title="{place} launch{es} {count} a step",
+        title="{place} launch{es} {count}{a_step}",
         instead={
             "NPU": "Batch or fuse operators, use graph mode, or set `TASK_QUEUE_ENABLE=2`.",
             "GPU": "Batch or fuse the operators, or use `torch.compile` or CUDA graphs.",
@@ -262,6 +263,19 @@ CAUSES = (
             "mindspore": "Use data sinking (`dataset_sink_mode=True`), and batch copies to the host.",
             "tensorflow": "Feed the model from a `tf.data` pipeline, and fetch less often.",
         },
+    ),
+    Cause(
+        SHORT,
+        "short statements between launches",
+        "Move work out of the loop, or use graph mode.",
+        "scale = 1 / (1 + step)",
+    ),
+    Cause(
+        NOTEBOOK,
+        "IPython, which compiles each statement of a cell before it runs",
+        "Put the statements into a function, which is compiled as a whole.",
+        "x = a @ b",
+        title="IPython keeps the {device} waiting between statements",
     ),
     Cause(
         OTHER,

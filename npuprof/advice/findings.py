@@ -273,7 +273,7 @@ class Advice(LongText):
             needed = needed if self.facts.device == NPU else "record the operators of the host, or a GPU"
             return f"No step or device time: nothing can be concluded ({needed})"
         steps = self.facts.accounting.steps
-        if (steps["basis"] == "run").all():
+        if not self.facts.accounting.has_steps:
             label = f"{duration(self.step_ns)} in all (the run has no steps)"
         else:
             devices, ranks = len(steps[["rank", "device_id"]].drop_duplicates()), steps["rank"].nunique()
@@ -295,7 +295,7 @@ class Advice(LongText):
     @cached_property
     def _steps_to_detect(self) -> str:
         """Return that a sequence of kernels could be the step of a run without steps; empty if there is none."""
-        if not (self.facts.accounting.steps["basis"] == "run").all() or self.facts.accounting.of_host:
+        if self.facts.accounting.has_steps or self.facts.accounting.of_host:
             return ""
         steps = detected_steps(self.facts.tables["kernels"])
         if steps is None:

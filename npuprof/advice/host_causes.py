@@ -17,7 +17,9 @@ from npuprof.advice.causes import (
     BY_NAME,
     HOST_WORK,
     LAUNCHES,
+    NOTEBOOK,
     OTHER,
+    SHORT,
     WAIT,
     Cause,
     Statements,
@@ -187,9 +189,20 @@ class HostTimes:
         pieces["line"] = pieces["line"].where(~is_own, called)
         names = np.array([*causes, ""], object)
         pieces["name"] = names[rows["cause"].cat.codes.to_numpy(np.int64)[pieces["row"].to_numpy()]]
+        pieces["name"] = pieces["name"].where((pieces["name"] != "") | ~self._between_statements(pieces), NOTEBOOK)
         is_drained = after_wait & (pieces["line"] == called) & pieces["name"].isin(["", LAUNCHES])
         pieces["name"] = pieces["name"].where(~is_drained, WAIT)
         return pieces[(pieces["end"] > pieces["start"]).to_numpy(bool)].reset_index(drop=True)
+
+    def _between_statements(self, pieces: pd.DataFrame) -> Bools:
+        """Return which pieces lie between the statements of the cell, while IPython compiles the next one."""
+        if not self._with_lines or not self.cell:
+            return np.zeros(len(pieces), bool)
+        statements = self._facts.tables["statements"]
+        begins, lengths = (statements[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+        start, end, line, caller = (pieces[name].to_numpy(np.int64) for name in ("start", "end", "line", "caller"))
+        is_outside = within(union(begins, begins + lengths), start, end) == 0
+        return (line < 0) & (caller < 0) & is_outside
 
     def _last_called(self, pieces: pd.DataFrame) -> tuple[Int64, Bools]:
         """Return the line of a call shortly before each piece in the same statement, and if it waited for the device.
@@ -367,8 +380,11 @@ class HostTimes:
         shared_rows = pd.DataFrame(shared, columns=sums.columns).astype(sums.dtypes)
         sums = pd.concat([sums[(sums["name"] != "").to_numpy(bool)], shared_rows])
         at = sums["line"].to_numpy(np.int64)
+        count = np.bincount(line + 1, minlength=len(self._launches) + 1)[1:]
+        is_short = (at >= 0) & (of_line[at] < _TRIFLE_NS * count[at]) & (sums["name"] == OTHER).to_numpy(bool)
+        sums["name"] = sums["name"].where(~is_short, SHORT)
         is_own = np.append(self._launches[:-1], 0)[at] >= len(self._facts.basis.usual_rows)  # a launch in each step
-        is_own &= sums["name"].isin([OTHER, HOST_WORK]).to_numpy(bool)
+        is_own &= sums["name"].isin([OTHER, SHORT, HOST_WORK]).to_numpy(bool)
         is_own[is_own] = [not is_of_host(self.statements(self.place(line))) for line in at[is_own].tolist()]
         sums["name"] = sums["name"].where(~is_own, LAUNCHES)
         waits = self._waits[["line", "caller"]].assign(name=WAIT, time=0, busy=self._waits["busy_ns"])
@@ -396,7 +412,7 @@ class HostTimes:
             place: Any = line if deep or line < 0 else caller
             if deep and line >= 0:
                 place = line if functions[line][1].startswith("<") else functions[line]
-            key = (name,) if name == LAUNCHES else (name, place)
+            key = (name,) if name in (LAUNCHES, SHORT) else (name, place)
             groups.setdefault(key, []).append((line if deep else caller, line, time, busy))
         merged: dict[tuple[Any, ...], list[tuple[int, int, int, int]]] = {}
         for key, parts in groups.items():  # several lines may call the same function

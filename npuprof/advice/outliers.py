@@ -28,6 +28,7 @@ from npuprof.words.quantities import duration
 NAME = "outliers"
 _LEAST = 0.01  # of the mean step: what adds less is no finding
 _OF_EXTRA = 0.5  # of the extra time of a step: what lies on a line
+_LEAST_REGULAR = 3
 _MOST = 5
 _PARTS = {"waiting": "waiting for other ranks", "moving": "moving data", "copy": "copies"}
 _NOT_KNOWN = "cause not recorded"
@@ -207,7 +208,12 @@ def _evidence(facts: Facts, group: Sequence[Outlier], table: str) -> pd.DataFram
 
 
 def _period(positions: Sequence[int], count: int) -> int:
-    """Return how many steps apart outliers are, from the first step of the basis to the last; 0 if that varies."""
+    """Return how many steps apart outliers are, from the first step of the basis to the last; 0 if that varies.
+
+    Two of them have no period.
+    """
+    if len(positions) < _LEAST_REGULAR:
+        return 0
     apart = set(np.diff(positions).tolist())
     period = apart.pop()
     is_regular = not apart and positions[0] < period and count - 1 - positions[-1] < period

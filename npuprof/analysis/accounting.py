@@ -116,6 +116,11 @@ class Accounting:
         """Whether the run has no device, so that the steps are divided by what the host did."""
         return bool((self.intervals["part"] == HOST).any())
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether the run has steps; without, its only one is the whole run."""
+        return bool((self.steps["basis"] != "run").any())
+
     @cached_property
     def basis(self) -> Basis:
         """The steps that figures per step rest on."""

@@ -66,7 +66,7 @@ class HostTimes:
     @property
     def steps(self) -> int:
         """The number of steps; 0 for a run without steps, whose times cover the whole run."""
-        has_steps = bool((self._accounting.steps["basis"] != "run").any())
+        has_steps = self._accounting.has_steps
         return self._accounting.basis.count if self.alone and has_steps else 0
 
     @cached_property

@@ -173,7 +173,7 @@ def summarise(
         longest_kernels=longest_kernels(tables["kernels"], top),
         top_api=_totals(tables["api"], ["name", "level"]).head(top),
         memory_peaks=memory_peaks(tables["memory"], tables["allocations"]),
-        step_ns=parts.basis.mean_ns if (parts.steps["basis"] != "run").any() else None,
+        step_ns=parts.basis.mean_ns if parts.has_steps else None,
         host=HostTimes(tables, parts, top),
         runtime=runtime_of(tables["api"]["name"].cat.categories, info),
     )

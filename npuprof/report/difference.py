@@ -150,7 +150,7 @@ def report_of_difference(difference: Difference, *, unlike: Sequence[str] = ()) 
     name, labels = _names(difference)
     user_code = _UserCode(difference)
     changes = _changes(difference, user_code)
-    has_steps = any((run.accounting.steps["basis"] != "run").any() for run in difference.a.runs)
+    has_steps = any(run.accounting.has_steps for run in difference.a.runs)
     verdict, sentence = _verdict(difference, changes)
     guards = [
         guard for guard in difference.guards if not (unlike and guard.startswith(("the level", "the kind of device")))

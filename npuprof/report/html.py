@@ -18,7 +18,7 @@ from markupsafe import Markup
 from npuprof.report import pictures
 from npuprof.report.model import Bar, Changes, Code, CodeLine, Lane, Part, Report, Steps, Strip
 from npuprof.words import quantities
-from npuprof.words.quantities import duration, printable
+from npuprof.words.quantities import duration, printable, unbroken
 from npuprof.words.texts import AS_TEXT, KEYS, plain_line
 
 CLASS = "npuprof-report"
@@ -93,12 +93,12 @@ def compile_template() -> Template:
 
 
 def _line(text: str, longest: int) -> str:
-    return printable(text, longest)
+    return unbroken(printable(text, longest))
 
 
 def _markup(text: str) -> Markup:
     """Return a text with what stands in backticks as code."""
-    return Markup(_QUOTED.sub(r'<code class="npuprof-quoted">\1</code>', escape(printable(text, _LONGEST))))  # noqa: S704
+    return Markup(_QUOTED.sub(r'<code class="npuprof-quoted">\1</code>', escape(unbroken(printable(text, _LONGEST)))))  # noqa: S704
 
 
 def _image(svg: str, alt: str, height: int, width: str = "100%") -> Markup:

@@ -50,7 +50,7 @@ class UserCode:
         self._of_host = facts.accounting.of_host
         self._device = facts.device or "device"
         self._step_ns = facts.step_ns
-        self._has_steps = not (facts.accounting.steps["basis"] == "run").all()
+        self._has_steps = facts.accounting.has_steps
         cell_lines = facts.cell_lines
         self._is_inclusive = cell_lines.is_inclusive
         self._parts = cell_lines.per_step()

@@ -116,7 +116,7 @@ def report_of_overview(seen: ReportedOverview, notes: pd.DataFrame | None = None
         return Report(name, "", [number] if seen.ranks else [], info.simulated, warnings, sentence=said)
     basis = advice.facts.basis
     shape = _shape(seen)
-    steps = "no steps" if (advice.facts.accounting.steps["basis"] == "run").all() else counted(basis.count, "step")
+    steps = "no steps" if not advice.facts.accounting.has_steps else counted(basis.count, "step")
     why = f", {basis.why}" if basis.why and basis.why != "the only one" else ""
     outliers = f"usually {duration(advice.usual_ns)}" if basis.outliers else ""
     undecided = len(advice.cannot_tell)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof.advice.budget import first_line
+from npuprof.advice.causes import NOTEBOOK
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.advice.wording import behind
@@ -249,7 +250,7 @@ def _steps_text(advice: Advice) -> str:
     """Return how many steps the figures are of, and where they come from."""
     facts = advice.facts
     steps = facts.accounting.steps
-    if (steps["basis"] == "run").all():
+    if not facts.accounting.has_steps:
         return "no steps"
     devices = max(len(steps[["rank", "device_id"]].drop_duplicates()), 1)
     used, every = facts.basis.count, len(steps) // devices
@@ -261,7 +262,7 @@ def _steps_text(advice: Advice) -> str:
 
 def headline_of(advice: Advice) -> str:
     """Return the time of a step, or of a run without steps."""
-    has_steps = not (advice.facts.accounting.steps["basis"] == "run").all()
+    has_steps = advice.facts.accounting.has_steps
     return f"{duration(advice.step_ns)} a step" if has_steps else duration(advice.step_ns)
 
 
@@ -282,7 +283,7 @@ def aside_of(advice: Advice) -> tuple[str, str]:
 def _steps(advice: Advice) -> Steps | None:
     facts = advice.facts
     steps = facts.accounting.steps
-    if (steps["basis"] == "run").all() or len(facts.basis.rows) < 2:
+    if not facts.accounting.has_steps or len(facts.basis.rows) < 2:
         return None
     basis = facts.basis
     devices = steps["device_id"].iloc[basis.rows].fillna(-1).to_numpy(np.int64)
@@ -319,6 +320,9 @@ def sentence_of(advice: Advice, lines: UserCode | None) -> Markup:
     worked = share(whole - times["idle"] - times["waiting"], whole)
     if most == "idle":
         said = f"The {device} works {worked} of it. For the rest it waits"
+        first = next((finding for finding in advice.findings if finding.state == "fires"), None)
+        if first is not None and first.cause == NOTEBOOK:
+            return f"{said}, mostly while IPython compiles the cell's statements."
         line = None if lines is None else lines.costliest()
         if line is not None:
             return f"{said}, {'mostly' if line.is_most else 'longest'} for {line.name}{_quoted(line)}"
@@ -345,7 +349,7 @@ def finding_of(advice: Advice, lines: UserCode | None) -> str:
         return ""
     facts = advice.facts
     whole = max(advice.step_ns, 1)
-    of = "the run" if (facts.accounting.steps["basis"] == "run").all() else "a step"
+    of = "the run" if not facts.accounting.has_steps else "a step"
     line = None if lines is None else lines.costliest()
     if facts.accounting.of_host:
         return "" if line is None else f"{_capital(line.name)} takes {share(line.time_ns, whole)} of {of}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from npuprof.report.model import Bar, Changes, Code, CodeLine, Report, Strip, Table
 from npuprof.report.pictures import reach
-from npuprof.words.quantities import duration, printable, share
+from npuprof.words.quantities import NO_BREAK, duration, printable, share, unbroken
 
 _WIDTH = 80
 _LONGEST = 1_200
@@ -125,12 +125,15 @@ def _code_text(text: str) -> str:
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(printable(text, _LONGEST), _WIDTH, initial_indent=indent, subsequent_indent=indent)
+    whole = unbroken(printable(text, _LONGEST))
+    lines = textwrap.wrap(whole, _WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return [line.replace(NO_BREAK, " ") for line in lines]
 
 
 def _beside(text: str, right: str) -> list[str]:
     room = _WIDTH - width(right) - 2
-    first, *rest = textwrap.wrap(text, room, subsequent_indent="   ") or [""]
+    first, *rest = textwrap.wrap(unbroken(text), room, subsequent_indent="   ") or [""]
+    first, *rest = (line.replace(NO_BREAK, " ") for line in (first, *rest))
     return [f"{first}{' ' * max(room - width(first) + 2, 2)}{right}", *rest]
 
 

@@ -116,7 +116,7 @@ def since_before(run: Profile, recording: Recording) -> Rerun | None:
 
 
 def _has_steps(run: Profile) -> bool:
-    return bool((run.accounting.steps["basis"] != "run").any())
+    return run.accounting.has_steps
 
 
 def _compared(run: Profile, recording: Recording, before: Profile, earlier: Recording) -> Rerun | None:

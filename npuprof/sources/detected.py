@@ -26,7 +26,7 @@ def with_steps(
     NpuprofError
         If the run has steps, or no sequence makes up most of its kernels.
     """
-    if not (accounting.steps["basis"] == "run").all():
+    if accounting.has_steps:
         raise NpuprofError("this run has steps: run.steps, run.step_times or run.kernels['step'] tell which")
     steps = detected_steps(tables["kernels"])
     if steps is None:

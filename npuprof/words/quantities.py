@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from npuprof.words.texts import plain_line
@@ -60,6 +61,15 @@ def share(part: int | None, whole: int | None) -> str:
     if 0 < part < whole / 2000:
         return "< 0.1 %"  # so that it does not read as zero
     return f"{100 * part / whole:.1f} %"
+
+
+_QUANTITY = re.compile(r"(?<=\d) (?=%|(?:[nµm]?s|[KMGT]i?B|k?B|[MGT]Hz|TFLOPS)\b)")
+NO_BREAK = "\u00a0"
+
+
+def unbroken(text: str) -> str:
+    """Return a text in which no line breaks between a number and its unit."""
+    return _QUANTITY.sub(NO_BREAK, text)
 
 
 def printable(text: str, longest: int) -> str:

@@ -224,6 +224,24 @@ def test_actions_have_at_most_fifteen_words() -> None:
     assert [cause.name for cause in CAUSES if len(cause.title.split()) > 8] == []
 
 
+def test_names_ipython_between_statements(planted: Any) -> None:
+    planted.run_cell("%%npuprof\n" + "y = w @ w\n" * 30)
+    advice = npuprof.last().advice()
+    first = advice.fired[0]
+    assert (first.cause, first.title) == ("notebook", "IPython keeps the NPU waiting between statements")
+    assert "mostly while IPython compiles the cell's statements" in " ".join(str(advice).split())
+
+
+def test_joins_short_statements(planted: Any) -> None:
+    planted.run_cell(
+        "%%npuprof\nfor step in range(60):\n    y = w @ w\n    a = step / 3\n    b = [a] * 40\n    c = a * a"
+    )
+    short = [finding for finding in npuprof.last().advice().fired if finding.cause == "short"]
+    assert len(short) == 1
+    assert len(short[0].lines) > 1
+
+
 def test_every_cause_is_planted() -> None:
     simulated = {"compile", "copy", "alloc", "optimizer"}  # which only real front ends record
-    assert {fault.cause for fault in TABLE} | simulated == set(BY_NAME)
+    alone = {"notebook", "short"}  # in tests of their own
+    assert {fault.cause for fault in TABLE} | simulated | alone == set(BY_NAME)

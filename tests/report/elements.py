@@ -31,4 +31,4 @@ class Elements(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if not self.open or self.open[-1] != "style":
-            self.text += data
+            self.text += data.replace("\u00a0", " ")  # between a number and its unit

@@ -25,6 +25,7 @@ _THRESHOLD = 0.1  # of the step
 _OF_PROGRAM = tuple(cause for cause in HOST_CAUSES if cause != PROFILER)
 _WORTH = 0.01  # of the step: what is named on its own
 _UNNAMED = {LOADER: "The data loader", LAUNCHES: "The host"}
+_WITHOUT_STEPS = {"a_step": "", "in_every_step": ""}
 _ENDINGS = ("s", "es", "ies"), ("", "", "y")
 
 
@@ -83,6 +84,7 @@ def _finding(
     several = len(found.lines) > 1 or found.has_others
     words = dict(zip(("s", "es", "ies"), _ENDINGS[several], strict=True))
     words |= {"place": place, "device": facts.device, "count": counted(found.launches, "small kernel")}
+    words |= {"a_step": " a step", "in_every_step": " in every step"} if facts.accounting.has_steps else _WITHOUT_STEPS
     template = cause.title
     if cause.name == LAUNCHES and not found.launches:
         template = "{place} launch{es} small kernels one by one"

@@ -145,10 +145,14 @@ def _add_stacks(
     readers = [reader for reader in readers if (path / reader[0]).is_file()]
     if columns is not None:
         readers = [(STACKS_FILE_NAME, partial(python_stacks.read_columns, columns))]
+    statements = decoded.tables.get("statements")
     cells = _cells(recording)
+    if cells is None and recording.stopped_ns and statements is not None and len(statements):
+        # The sampler sees IPython compile the cell before the first statement.
+        cells = np.array([statements["start_ns"].min()]), np.array([recording.stopped_ns])
     for name, read_stacks in readers:
         try:
-            frames = read_stacks(path / name, decoded.notes, cells, decoded.tables.get("statements"))
+            frames = read_stacks(path / name, decoded.notes, cells, statements)
             decoded.tables["python"] = _within_run(frames["python"], recording)
             decoded.tables["sampled_lines"] = frames["sampled_lines"]
             break
