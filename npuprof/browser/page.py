@@ -17,8 +17,16 @@ _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _PROGRAM = "npuprof-saved-program"
 
 
+def opening_script() -> str:
+    """Return the element that opens the first saved run of its parent that no other one has opened.
+
+    It does not stand in a fold: VS Code reads the texts of scripts as they are rendered, and of a closed fold none is.
+    """
+    return f"<script>{unpacking_script()}</script>"
+
+
 def fragment(run: SavedRun | None, pictures: Mapping[str, str]) -> str:
-    """Return the explorer of a saved run as HTML; of None only its pictures.
+    """Return the explorer of a saved run as HTML, for :func:`opening_script` after it; of None only its pictures.
 
     Without scripts the pictures, SVG documents by title, are shown. The data is in an element of its own, so that no
     name of the recording is a part of the HTML.
@@ -35,14 +43,13 @@ def fragment(run: SavedRun | None, pictures: Mapping[str, str]) -> str:
         '<div class="npuprof-saved">'
         f'<div class="npuprof-saved-place" style="min-height:1px">{shown}</div>'
         f'<script type="application/octet-stream" class="npuprof-saved-data">{as_text(run.data)}</script>'
-        f'<script type="application/octet-stream" class="{_PROGRAM}">{packed_program()}</script>'
-        f"<script>{unpacking_script()}</script></div>"
+        f'<script type="application/octet-stream" class="{_PROGRAM}">{packed_program()}</script></div>'
     )
 
 
 def fragment_bytes(pictures: Mapping[str, str]) -> int:
     """Return the size of a fragment without its data, in a notebook."""
-    return len(json.dumps(fragment(SavedRun(b"", 0, 0, ()), pictures)))
+    return len(json.dumps(fragment(SavedRun(b"", 0, 0, ()), pictures) + opening_script()))
 
 
 def _encoded(picture: str) -> str:

@@ -14,7 +14,7 @@ from npuprof.advice.findings import Advice
 from npuprof.analysis.code_lines import has_lines
 from npuprof.arrays import Int64
 from npuprof.browser.findings import drawn_findings, drawn_notes, drawn_path
-from npuprof.browser.page import fragment, fragment_bytes
+from npuprof.browser.page import fragment, fragment_bytes, opening_script
 from npuprof.browser.saved_run import SavedRun, save_run
 from npuprof.flame.tree import MergedCalls
 from npuprof.lines.frames import line_text
@@ -41,12 +41,22 @@ class SavedExplorer:
     ----------
     run
         The data; None where there is nothing to draw, or no room for it.
-    html
-        A fragment of HTML with the data and the scripts that draw it, and the pictures for where they do not run.
+    body
+        A fragment of HTML with the data, and the pictures for where no scripts run.
     """
 
     run: SavedRun | None
-    html: str
+    body: str
+
+    @property
+    def script(self) -> str:
+        """The script that draws the run, for any place below it; empty without one."""
+        return "" if self.run is None else opening_script()
+
+    @property
+    def html(self) -> str:
+        """The fragment with its script."""
+        return self.body + self.script
 
 
 def saved_explorer(

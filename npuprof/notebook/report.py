@@ -199,9 +199,10 @@ def _folds(run: Profile, rerun: Rerun | None, top: list[_Bundle], saved_bytes: i
     from npuprof.report.run import folds_of_run
     from npuprof.report.text import report_text
 
-    explorer = _explorer(run, saved_bytes)
+    explorer, script = _explorer(run, saved_bytes)
     folds = folds_of_run(run, lambda: run._user_code, explorer[0]["text/html"] if explorer else "")
-    report, texts = replace(run._report, folds=folds, kept=kept), [bundle["text/plain"] for bundle in explorer]
+    report = replace(run._report, folds=folds, kept=kept, script=script)
+    texts = [bundle["text/plain"] for bundle in explorer]
     if rerun is not None:
         change = rerun.report()
         since = since_text(rerun.comparison, change)
@@ -212,12 +213,15 @@ def _folds(run: Profile, rerun: Rerun | None, top: list[_Bundle], saved_bytes: i
     return [{"text/plain": "\n\n".join(texts), "text/html": report_html(report, "folds", above)}]
 
 
-def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
-    """Return the explorer of a run without a kernel, and as pictures and texts for front ends without scripts."""
+def _explorer(run: Profile, limit_bytes: int) -> tuple[list[_Bundle], str]:
+    """Return the explorer of a run without a kernel, with pictures and texts for front ends without scripts.
+
+    Its script is apart.
+    """
     import numpy as np
 
     from npuprof.browser.page import fragment
-    from npuprof.exports.explorer import saved_explorer
+    from npuprof.exports.explorer import SavedExplorer, saved_explorer
     from npuprof.exports.text_figures import flamegraph_text, timeline_text
     from npuprof.figures.drawing import figure_svg
     from npuprof.flame.figure import Weight, flamegraph_of_calls
@@ -230,7 +234,7 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
 
     sampled_ns = int(run.python["duration_ns"].to_numpy(np.int64).max(initial=0))
     if sampled_ns < _LEAST_SAMPLED_NS and nothing_text(run.summary, run.info):
-        return []  # the summary says why; empty plots would push the next cell out of sight
+        return [], ""  # the summary says why; empty plots would push the next cell out of sight
     left = left_out(run.tables)
     weight: Weight = "device" if len(run.kernels) else "host"
     texts, drawn = [], {}
@@ -245,9 +249,9 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
     missing = left_out_text(left, _code_of(run))
     text = "\n\n".join([*texts, *([missing] if missing else [])])
     if "explore" in left:
-        html = fragment(None, drawn) if drawn else ""
+        saved = SavedExplorer(None, fragment(None, drawn) if drawn else "")
     else:
-        html = saved_explorer(
+        saved = saved_explorer(
             Timeline(run.tables, run.info, run.aligned, is_saved=True),
             run.advice(),
             None if "critical_path" in left else run.critical_path,
@@ -255,8 +259,9 @@ def _explorer(run: Profile, limit_bytes: int) -> list[_Bundle]:
             annotations=run.annotations,
             pictures=drawn,
             calls=calls,
-        ).html
-    return [{"text/plain": text, "text/html": html + (f"<p>{escape(missing)}</p>" if missing else "")}]
+        )
+    html = saved.body + (f"<p>{escape(missing)}</p>" if missing else "")
+    return [{"text/plain": text, "text/html": html}], saved.script
 
 
 def _code_of(run: Profile) -> str:

@@ -18,6 +18,7 @@ from npuprof.lines.changed_texts import changed_lines, matched_lines
 from npuprof.report.code_texts import CodeTexts
 from npuprof.report.facts import PART_LABELS
 from npuprof.report.model import Bar, ChangedLine, Changes, Fold, Look, Markup, Report, Table, Warned, code, plain
+from npuprof.report.strip import typical_strip
 from npuprof.tables.info import common_cells
 from npuprof.words.quantities import counted, duration, printable, signed, signed_share
 from npuprof.words.texts import cell_classes
@@ -30,6 +31,7 @@ _MOST_ROWS = 40
 _LEAST_ALIKE = 1 / 3  # of the lines of the shorter code: below that, lines at the same place have nothing in common
 _HARDLY = 0.1  # of the time before
 _HOST = "host"
+_ROWS = "Every row, tested for noise"
 _SAME_CODE = "the code is the same"
 _LONGEST_NAME = 60
 _MINUS = "\N{MINUS SIGN}"
@@ -176,17 +178,38 @@ def report_of_difference(difference: Difference, *, unlike: Sequence[str] = ()) 
         changes=shown,
         folds=[
             *([Fold("All changed lines", reports=[Report("", "", changes=folded)])] if folded else []),
-            Fold("Every row, tested for noise", _noise_texts(difference), tables=[_largest(difference, labels)]),
+            Fold(_ROWS, _noise_texts(difference), tables=[_largest(difference, labels)]),
+            *_timelines(difference, labels),
             Fold("All numbers", tables=[_parts(difference, labels)]),
         ],
         cells=cell_classes(common_cells(run.info.cells for side in (difference.a, difference.b) for run in side.runs)),
     )
 
 
+def _timelines(difference: Difference, labels: tuple[str, str]) -> list[Fold]:
+    """Return a usual step of each side, on one scale."""
+    strips = []
+    for side, label in ((difference.b, labels[1]), (difference.a, labels[0])):
+        run = side.runs[0]
+        facts = Facts(run.tables, run.info, run.accounting)
+        texts = CodeTexts(run.info.code, of_cell=not run.info.executed)
+        strips.append(typical_strip(facts, facts.basis.with_limit(side.basis.limit), label, texts.lines))
+    known = [strip for strip in strips if strip is not None]
+    if len(known) < 2 or len(difference.a.runs) + len(difference.b.runs) > 2:
+        return []
+    length_ns = max(strip.length_ns for strip in known)
+    return [
+        Fold(
+            "Both timelines", reports=[Report("", "", strips=[replace(strip, length_ns=length_ns) for strip in known])]
+        )
+    ]
+
+
 def with_drawing(report: Report, drawing: str) -> Report:
-    """Return a report with the flame graph of the difference, an SVG, before its last fold."""
+    """Return a report with the flame graph of the difference, an SVG, below the rows."""
     fold = Fold("Flame graph of the difference", drawings=[("Flame graph of the difference", drawing)])
-    return replace(report, folds=[*report.folds[:-1], fold, *report.folds[-1:]]) if drawing else report
+    at = next(at for at, each in enumerate(report.folds, 1) if each.title == _ROWS)
+    return replace(report, folds=[*report.folds[:at], fold, *report.folds[at:]]) if drawing else report
 
 
 def since_text(difference: Difference, report: Report) -> Markup:

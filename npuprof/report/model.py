@@ -193,6 +193,8 @@ class Report:
         The number of warnings about the data, for text, which has no fold of notes.
     kept
         Where recordings are kept, below all else; said once in a notebook.
+    script
+        An element with the script of a fold, outside of all folds.
     cells
         Classes that name the cells of the notebook, so that their links work.
     """
@@ -221,6 +223,7 @@ class Report:
     unknown: str = ""
     noted: str = ""
     kept: Markup = ""
+    script: str = ""
     cells: Sequence[str] = field(default=())
 
     @property

@@ -36,7 +36,7 @@ from npuprof.report.facts import (
 from npuprof.report.lines import Costliest, UserCode
 from npuprof.report.model import Fold, Markup, Part, Problem, Report, Steps, Strip, Warned, code, plain
 from npuprof.report.out_of_memory import failed_allocation, out_of_memory
-from npuprof.report.strip import strip_of
+from npuprof.report.strip import same_step, strip_of, typical_strip
 from npuprof.tables.info import AFTER_CELL, Info
 from npuprof.words.quantities import counted, duration, printable, share
 from npuprof.words.texts import cell_classes
@@ -406,31 +406,21 @@ def _strips(advice: Advice, lines: UserCode | None) -> list[Strip]:
         return []
     lines_of = _no_lines if lines is None else lines.lines_of
     basis = facts.basis
-    chosen = basis.usual_rows if len(basis.usual_rows) else basis.rows
-    if not len(chosen):
-        return []
-    times = steps["duration_ns"].to_numpy(np.int64)
-    typical = int(chosen[np.argmin(np.abs(times[chosen] - basis.usual_ns))])
-    strips = [strip_of(facts, _same_step(steps, typical), "", lines_of)]
-    if basis.outliers and basis.excess_ns > basis.usual_ns:
-        longest = int(basis.outlier_rows[np.argmax(times[basis.outlier_rows])])
-        number = steps["step"].iloc[longest]
-        strips[0] = strips[0] and strip_of(facts, _same_step(steps, typical), "a usual step", lines_of)
-        strips.append(strip_of(facts, _same_step(steps, longest), f"step {number}, an outlier", lines_of))
+    if not basis.outliers or basis.excess_ns <= basis.usual_ns:
+        strips = [typical_strip(facts, basis, "", lines_of)]
+    else:
+        longest = int(basis.outlier_rows[np.argmax(steps["duration_ns"].to_numpy(np.int64)[basis.outlier_rows])])
+        title = f"step {steps['step'].iloc[longest]}, an outlier"
+        strips = [
+            typical_strip(facts, basis, "a usual step", lines_of),
+            strip_of(facts, same_step(steps, longest), title, lines_of),
+        ]
     return [strip for strip in strips if strip is not None]
 
 
 def _no_lines(file: str) -> Sequence[str]:
     del file
     return ()
-
-
-def _same_step(steps: pd.DataFrame, row: int) -> list[int]:
-    """Return the rows of a step on all devices of the run."""
-    number = steps["step"].iloc[row]
-    if pd.isna(number):
-        return np.flatnonzero(steps["step"].isna().to_numpy(bool)).tolist()
-    return np.flatnonzero((steps["step"] == number).fillna(False).to_numpy(bool)).tolist()
 
 
 def _key(finding: Finding, advice: Advice) -> str:

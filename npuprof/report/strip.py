@@ -13,6 +13,7 @@ import pandas as pd
 from npuprof import tables as schema
 from npuprof.advice.facts import Facts
 from npuprof.analysis.accounting import BETWEEN_STEPS, IDLE
+from npuprof.analysis.basis import Basis
 from npuprof.analysis.host_accounting import HOST
 from npuprof.analysis.intervals import union, within
 from npuprof.arrays import Int64
@@ -55,6 +56,24 @@ def window_of(facts: Facts, row: int) -> tuple[int, int] | None:
         return None
     begin = int(rows["start_ns"].min())
     return begin, int((rows["start_ns"] + rows["duration_ns"]).max())
+
+
+def same_step(steps: pd.DataFrame, row: int) -> list[int]:
+    """Return the rows of a step on all devices of the run."""
+    number = steps["step"].iloc[row]
+    if pd.isna(number):
+        return np.flatnonzero(steps["step"].isna().to_numpy(bool)).tolist()
+    return np.flatnonzero((steps["step"] == number).fillna(False).to_numpy(bool)).tolist()
+
+
+def typical_strip(facts: Facts, basis: Basis, title: str, lines_of: Callable[[str], Sequence[str]]) -> Strip | None:
+    """Return the strip of the usual step closest to the mean of the usual ones; see :func:`strip_of`."""
+    chosen = basis.usual_rows if len(basis.usual_rows) else basis.rows
+    if not len(chosen):
+        return None
+    steps = facts.accounting.steps
+    times = steps["duration_ns"].to_numpy(np.int64)[chosen]
+    return strip_of(facts, same_step(steps, int(chosen[np.argmin(np.abs(times - basis.usual_ns))])), title, lines_of)
 
 
 def strip_of(facts: Facts, rows: Sequence[int], title: str, lines_of: Callable[[str], Sequence[str]]) -> Strip | None:

@@ -178,7 +178,9 @@ class Notes:
         rows = [row for group in alike.values() for row in _fold(group)]
         missing = np.array([row[4].rows for row in rows], np.int64)
         texts = [(*row[:3], " ".join(sorted(row[4].tables))) for row in rows]
-        severity, source, message, lacks = np.array(texts, object).reshape(-1, 4).T
+        severity, source, message, lacks = (
+            pd.Series(column, dtype=object) for column in np.array(texts, object).reshape(-1, 4).T
+        )
         columns = {
             "severity": severity,
             "source": source,

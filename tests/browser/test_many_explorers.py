@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from npuprof.browser.packing import as_text, deflated
-from npuprof.browser.page import fragment
+from npuprof.browser.page import fragment, opening_script
 from npuprof.browser.saved_run import save_run
 from npuprof.browser.script import packed_program, saved_script, saved_style
 from npuprof.timeline.state import Timeline
@@ -27,7 +27,8 @@ def page(browser: Any, tmp_path: Path, request: pytest.FixtureRequest) -> Iterat
     """A page of four explorers of about a thousand slices each, which may hold so many slices, or enough for one."""
     limit, height = getattr(request, "param", (_LIMIT, 1_500))
     saved = [save_run(Timeline(factories.profile(200 + at), factories.info())) for at in range(_COUNT)]
-    explorers = "".join(f'<div style="min-height:{height}px">{fragment(run, {})}</div>' for run in saved)
+    opened = [fragment(run, {}) + opening_script() for run in saved]
+    explorers = "".join(f'<div style="min-height:{height}px">{each}</div>' for each in opened)
     usual, chosen = "MOST_HELD=1_200_000;", f"MOST_HELD={limit};"
     assert usual in saved_script()
     program = deflated(f"{saved_style()}\0{saved_script().replace(usual, chosen)}".encode())

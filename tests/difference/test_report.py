@@ -125,7 +125,7 @@ def test_hostile_and_long_names_stay_text() -> None:
 def test_folds_what_is_not_the_answer() -> None:
     page = (run([_MODEL] * 5) - run([[*_MODEL, ("Mul", "8", STEP_NS // 10)]] * 5))._repr_html_()
     folds = re.findall(r'npuprof-summary">([^<]+)<', page)
-    assert folds == ["Every row, tested for noise", "Flame graph of the difference", "All numbers"]
+    assert folds == ["Every row, tested for noise", "Flame graph of the difference", "Both timelines", "All numbers"]
     top = Elements(page.partition("npuprof-more")[0]).text
     assert len(top.split()) < 120
     assert "tested" not in top

@@ -2,8 +2,10 @@
 // Opens a saved explorer when it comes into sight: unpacks its style and its script, and runs them.
 
 {
-    const place = /** @type {HTMLElement} */ (document.currentScript?.parentElement);
-    const view = /** @type {HTMLElement} */ (place.querySelector(".npuprof-saved-place"));
+    const around = /** @type {HTMLElement} */ (document.currentScript?.parentElement);
+    const view = /** @type {HTMLElement} */ (around.querySelector(".npuprof-saved-place:not([data-opened])"));
+    const place = /** @type {HTMLElement} */ (view.parentElement);
+    view.dataset.opened = "";
     const open = async () => {
         try {
             const packed = place.querySelector(".npuprof-saved-program")?.textContent ?? "";
