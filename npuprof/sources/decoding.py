@@ -52,6 +52,8 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
                 decoded = source.read_part(run.path, selection)
             else:
                 decoded = source.read(run.path)
+            if decoded.recorded is None:
+                decoded.recorded = _recorded(decoded)
             if isinstance(decoded.tables, LazyTables) and (not lazily or selection is not None or run.unpacked):
                 decoded.tables.make_all()
                 decoded.tables = dict(decoded.tables)
@@ -87,6 +89,12 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
         decoded.info.recording = run.path
     called_as_given(decoded, run)
     return decoded
+
+
+def _recorded(decoded: Decoded) -> tuple[int, int] | None:
+    """Return when the collection began and ended, if files of the result say both."""
+    begun, ended = decoded.info.recorded
+    return (begun, ended) if begun is not None and ended is not None and begun < ended else None
 
 
 @contextmanager

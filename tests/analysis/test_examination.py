@@ -15,6 +15,9 @@ from npuprof import simulator
 from npuprof.advice import gate
 from npuprof.cli import main
 from npuprof.profiles.profile import Profile
+from npuprof.simulator import jobs
+from npuprof.simulator.jobs import text
+from tests.sources.database.maker import Maker, add_launches
 from tests.sources.kineto.traces import KinetoTrace
 
 _STEP_US, _EVERY_US, _KERNEL_US = 200, 20, 10
@@ -485,3 +488,33 @@ def test_memory_below_zero_is_counted(tmp_path: Path) -> None:
     run = npuprof.load(trace.write(tmp_path / "t.pt.trace.json"))
     assert isinstance(run, Profile)
     assert [(each.kind, each.count) for each in run.info.examination] == [("below_zero", 1)]
+
+
+def _text_beyond(folder: Path) -> Path:
+    root = text.write(jobs.simulate(jobs.SIZES[8], seed=3), folder, kernels=True) / "rank0_ascend_pt"
+    table = root / "ASCEND_PROFILER_OUTPUT" / "kernel_details.csv"
+    header, *lines = table.read_text().splitlines()
+    at = header.split(",").index("Start Time(us)")
+    for number in (5, 6):
+        cells = lines[number].split(",")
+        whole, dot, digits = cells[at].partition(".")
+        lines[number] = ",".join([*cells[:at], f"{int(whole) + 4_000_000}{dot}{digits}", *cells[at + 1 :]])
+    table.write_text("\n".join([header, *lines]) + "\n")
+    return root
+
+
+def _database_beyond(folder: Path) -> Path:
+    folder.mkdir()
+    maker = Maker(folder / "msprof_20260101.db")
+    add_launches(maker)
+    maker.table("SESSION_TIME_INFO", "startTimeNs endTimeNs", [(1_736_407_060_000_000_000, 1_736_407_061_000_000_000)])
+    return maker.close()
+
+
+@pytest.mark.parametrize("write", [_text_beyond, _database_beyond])
+def test_times_lie_in_the_window_of_every_format(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+    run = npuprof.load(write(tmp_path / "run"))
+    assert isinstance(run, Profile)
+    told = run.notes[run.notes["message"].str.contains("outside of the time that was recorded")]
+    assert set(told["severity"]) == {"warning"}
+    assert "outside" in {each.kind for each in run.info.examination}
