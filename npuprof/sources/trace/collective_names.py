@@ -30,12 +30,20 @@ _FUNCTION = re.compile(
     r"|moe_?a2a_?(dispatch|combine)_?kernel"  # TensorRT-LLM
     r"|ep_?(dispatch|combine)_?(intra|inter)_?node"  # MORI
     r"|multimem_(all|one_shot|two_shot|reduce)"
-    r"|(trtllm_|moe_|lamport_)?all_?reduce_(fusion|one_?shot|two_?shot|prototype|lamport|kernel)",  # flashinfer
+    r"|lamport_style_one_shot_all_?reduce"  # TensorRT-LLM, flashinfer
+    r"|rmsnorm_?lamport"  # flashinfer: it waits for the second half of an all-reduce
+    r"|k?userbuffers_(fp16|push|pull|alltoall|inplace)"  # TransformerEngine, TensorRT-LLM
+    # flashinfer
+    r"|(trtllm_|moe[a-z]{0,10}_|lamport_)?all_?reduce_(fusion|one_?shot|two_?shot|prototype|lamport|kernel)",
     re.IGNORECASE,
 )
 # The first that matches: a reduce-scatter is no reduce.
 _OPERATIONS = (
-    ("all_to_all", re.compile(r"all_?to_?all|moe_?a2a|^(ep_?)?(dispatch|combine)", re.IGNORECASE)),  # of experts
+    # of experts, and of what each rank will send
+    ("all_to_all", re.compile(r"all_?to_?all|moe_?a2a|^(ep_?|(cached_)?notify_)?(dispatch|combine)", re.IGNORECASE)),
+    ("all_gather", re.compile(r"userbuffers_\w*_ag(_|$)")),
+    ("reduce_scatter", re.compile(r"userbuffers_\w*_rs(_|$)")),
+    ("allreduce", re.compile(r"userbuffers_fp16_sum|rmsnorm_?lamport", re.IGNORECASE)),
     ("allreduce", re.compile(r"all_?reduce|cross_device_reduce|multimem_(one_shot_)?reduce_kernel", re.IGNORECASE)),
     ("all_gather", re.compile(r"all_?gather", re.IGNORECASE)),
     ("reduce_scatter", re.compile(r"reduce_?scatter", re.IGNORECASE)),

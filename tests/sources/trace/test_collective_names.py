@@ -68,6 +68,20 @@ COLLECTIVES = {
     "void tensorrt_llm::kernels::oneShotAllReduceKernel<__half, 8, true>(AllReduceParams)": "allreduce",
     "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<3, __half>(P)": "allreduce",
     "void deep_ep::internode_ll::dispatch<true, false, 7168>(void*, float*)": "all_to_all",
+    "void tensorrt_llm::kernels::ar_fusion::moe::moefinalize_allreduce_fusion_kernel_oneshot_lamport<P, 8>(P)": (
+        "allreduce"
+    ),
+    "void flashinfer::trtllm_moe_allreduce_fusion::moereduce_allreduce_fusion_kernel_oneshot_lamport<P, 4>(P)": (
+        "allreduce"
+    ),
+    "void tensorrt_llm::kernels::lamport_style_one_shot_all_reduce_norm_kernel<__half, 8, true>(P)": "allreduce",
+    "void flashinfer::trtllm_mnnvl_allreduce::twoshotAllreduceKernel<8, __nv_bfloat16>(P)": "allreduce",
+    "void flashinfer::trtllm_mnnvl_allreduce::rmsNormLamport_fusion<__nv_bfloat16, 1>(P)": "allreduce",
+    "userbuffers_fp16_sum_inplace_gpu_mc(int, int, int*)": "allreduce",
+    "void userbuffers_fp16_sum_inplace_gpu_rr_rs<4>(int, int, int*)": "reduce_scatter",
+    "void userbuffers_fp16_sum_inplace_gpu_mc_ag<8>(int, int, int*)": "all_gather",
+    "kuserbuffers_pullsend(int, int, int*, int*)": "send",
+    "void deep_ep::intranode::cached_notify_combine<8>(void**)": "all_to_all",
     "void deep_ep::intranode::combine<c10::BFloat16, 8>(c10::BFloat16*)": "all_to_all",
     "void deep_ep::hybrid_ep::dispatch_kernel<16, 4, 8>(hybrid_ep::dispatch_kernel_param_t<P>)": "all_to_all",
     "void hybrid_ep::combine_kernel<16, 4>(P)": "all_to_all",
