@@ -38,19 +38,22 @@ _MAX_FAILURES = 20_000  # a file with more damaged places is not read further
 _MAX_UNZIPPED_BYTES = 64 << 30
 _MAX_UNZIPPED_RATIO = 200  # a timeline shrinks to a tenth or a fortieth; a higher ratio is a decompression bomb
 _UNZIPPED_ANYWAY_BYTES = 1 << 30
+_BETWEEN_BYTES = 2  # events
 _SPACE_BYTES = 64  # between the start of a list and its first event
 _MAX_SPLITS = 16  # objects within an event that may look like events
 
 # Within a JSON string every quote is escaped, so neither pattern matches there.
 _BORDER = re.compile(rb"\}\s*,\s*(?=\{\s*" + KEY + rb")")
 _EVENT = re.compile(rb"(:\s*)?\{\s*" + KEY)  # after a colon it is the value of a key, such as args
+_HOLE = re.compile(rb"\0{32,}")
 _OPENED = re.compile(rb"\[\s*\Z")  # text before the first event of a document
 _PHASE = re.compile(rb'"ph"\s*:\s*"')
 _LIST = re.compile(rb"\s*\[")
 _WRAPPED = re.compile(rb'"traceEvents"\s*:\s*\[')
 _ONCE = tuple(re.compile(rb'"' + key + rb'"\s*:') for key in (b"ph", b"pid", b"tid", b"ts"))
 _HEAD = re.compile(rb'"(?:schemaVersion|deviceProperties|traceEvents)"\s*:')
-_ANY_KEY = re.compile(rb'"(\w+)"\s*:')
+_OWN_KEY = re.compile(rb'"(ph|pid|tid|ts|dur|cat|name|id)"\s*:')
+_OF_EVENT = re.compile(rb'"args"\s*:?\s*\Z')  # an object that is the value of a key
 _BEGUN = re.compile(rb"(?:\A|[,\[}])\s*\{\s*" + KEY)
 _LAST = re.compile(rb"[\s,]*(?:\]|\Z)")
 _CLOSING = re.compile(rb"\}[\s,]*\]")
@@ -162,6 +165,8 @@ class _Reader:
         self._stream = content_of(file, self._to_utf8)
         self._size = path.stat().st_size
         self._lost = 0  # events
+        self._blanks: list[tuple[int, int, int]] = []  # bytes of text, of zeros in it, and events that are seen in it
+        self._whole_bytes, self._whole = 0, 0  # of events that could be read
         self._failures = 0  # starts of events that could not be decoded
         self._eventless_bytes = 0  # bytes since the last event
         self._mended: Counter[str] = Counter()  # events by what was repaired in them
@@ -244,6 +249,8 @@ class _Reader:
         end, following = border
         try:
             whole: list[Event] = self._decoders.list.decode(b"".join((b"[", left, memoryview(text)[:end], b"]")))
+            self._whole_bytes += len(left) + following
+            self._whole += len(whole)
             return whole, text[following:]
         except UNREADABLE:
             text, following = left + text, len(left) + following
@@ -260,9 +267,7 @@ class _Reader:
         except UNREADABLE:
             events, kept = self._recover(text)
         rest = text[kept:]
-        lost = _lost_in(rest)
-        self._lost += lost
-        self._damaged |= lost > 0
+        self._damaged |= self._lose(rest) > 0
         if not (_END_OF_OBJECT if wrapped else _END_OF_LIST).search(rest):
             self._notes.warning(
                 self._path.name, "its end is incomplete: the export was stopped, or the file was cut", lacks=ANY
@@ -288,7 +293,13 @@ class _Reader:
                 continue
             if _OPENED.search(text, max(0, start - _SPACE_BYTES), start):
                 self._begins.append(len(events))
-            self._lost += _lost_in(text[at:start])
+            gap = _own_keys(text[at:start]) if b"}" not in text[at:start] else set()
+            if gap and not gap & _own_keys(text[start : decoded.end]):  # its first part stands before it
+                row += decoded.used
+                continue
+            self._lose(text[at:start])
+            self._whole_bytes += decoded.end - start + _BETWEEN_BYTES
+            self._whole += 1
             self._mended.update(decoded.mended)
             events.append(decoded.event)
             at = decoded.end
@@ -299,8 +310,23 @@ class _Reader:
             return events, len(text)
         if row < len(starts) or len(text) - at <= _MAX_EVENT_BYTES:
             return events, at
-        self._lost += _lost_in(text[at:])
+        self._lose(text[at:])
         return events, len(text)
+
+    def _lose(self, text: bytes) -> int:
+        """Count the events in text that could not be read, and return how many of them are seen in it."""
+        seen = _lost_in(text)
+        self._lost += seen
+        if zeros := sum(len(hole) for hole in _HOLE.findall(text)):
+            self._blanks.append((len(text), zeros, seen))
+        return seen
+
+    def _lost_in_holes(self) -> int:
+        """Return about how many events more holes of zeros had, by the usual length of an event."""
+        if not self._whole:
+            return 0
+        usual = self._whole_bytes / self._whole
+        return sum(max(0, round(size / usual) - seen) for size, zeros, seen in self._blanks if zeros > usual)
 
     def _note_losses(self) -> None:
         name = self._path.name
@@ -311,13 +337,12 @@ class _Reader:
         for repair in MENDED:
             if self._mended[repair]:
                 self._notes.info(name, repair, self._mended[repair])
-        self._notes.ledger.read(name, self._lost)
-        self._notes.leave_out(
-            name,
-            "a piece of the timeline is damaged and its events are lost",
-            self._lost,
-            affects=ANY,
-        )
+        in_holes = self._lost_in_holes()
+        self._notes.ledger.read(name, self._lost + in_holes)
+        lost = "a piece of the timeline is damaged and its events are lost"
+        self._notes.leave_out(name, lost, self._lost, affects=ANY)
+        overwritten = "a piece of the timeline is overwritten with zeros: about as many events are lost, by its length"
+        self._notes.leave_out(name, overwritten, in_holes, affects=ANY)
         if self._eventless_bytes > _MAX_EVENTLESS_BYTES:
             size = _MAX_EVENTLESS_BYTES >> 20
             self._notes.error(
@@ -347,12 +372,27 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
 def _lost_in(text: bytes) -> int:
     """Count the events in text between intact ones, or beside them.
 
-    Every event has each of some keys once, and damage rarely hits them all.
+    Every event has each of some keys once, and damage rarely hits them all. A beginning within an event, whose keys it
+    lacked so far, is that of no other one.
     """
     text = _HEAD.split(text, 1)[0]  # another document may begin
-    found = max(len(_BEGUN.findall(text)), *(len(key.findall(text)) for key in _ONCE))
+    starts = [match.start() for match in _BEGUN.finditer(text)]
+    begins = [start for start in starts if not _OF_EVENT.search(text, max(0, start - _SPACE_BYTES), start)]
+    begun, known = 0, set[bytes]()
+    for begin, end in zip(begins, [*begins, len(text)][1:], strict=True):
+        keys = _own_keys(text[begin:end])
+        if not known or not keys or keys & known or b"}" not in text[begin:end]:
+            begun, known = begun + 1, set()
+        known |= keys
+    found = max(begun, *(len(key.findall(text)) for key in _ONCE))
     is_closed = text.lstrip(b", \t\r\n}").startswith(b"]")
     return found if is_closed or b'"' not in text else max(1, found)
+
+
+def _own_keys(text: bytes) -> set[bytes]:
+    """Return the keys of an event, or of a piece of it, without those of its arguments."""
+    before, arguments, _ = text.partition(b'"args"')
+    return {*_OWN_KEY.findall(before), *([arguments] if arguments else ())}
 
 
 class _Decoded(NamedTuple):
@@ -379,7 +419,7 @@ def _decode_one(decoder: msgspec.json.Decoder[Any], text: bytes, start: int, end
     with suppress(*UNREADABLE, ValueError):  # the event may be complete and followed by garbage
         decoded = text[start : ends[-1]].decode("latin-1")  # one character per byte
         end = start + _JSON.raw_decode(decoded)[1]
-        before, after = (set(_ANY_KEY.findall(part)) for part in (text[start:end], text[end : ends[0]]))
+        before, after = _own_keys(text[start:end]), _own_keys(text[end : ends[0]])
         is_last = _LAST.match(text, end) is not None
         if is_last or not after or before & after:  # keys that are all new are its own: it was cut in two
             event: Event = decoder.decode(text[start:end])

@@ -56,6 +56,39 @@ def _cut(text: str, at: int) -> str:
     return text[: max(at, 12)]
 
 
+def _replaced(character: str) -> Callable[[str, int], str]:
+    return lambda text, at: text[:at] + character + text[at + 1 :]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("character", '#"}{,]')
+def test_one_wrong_character_costs_one_event(tmp_path: Path, character: str, indent: int | None) -> None:
+    whole = [json.dumps(_event(number), indent=indent) for number in range(5, 9)]
+    wrong = []
+    for row in (1, 2, 3):
+        for at in range(row, len(whole[row]), 3):
+            events = [*whole[:row], _replaced(character)(whole[row], at), *whole[row + 1 :]]
+            found, notes = _read(tmp_path / "t.json", _FORMS["list"](events), 1 << 20)
+            if len(found) < 3 or notes["missing_rows"].sum() != 4 - len(found):
+                wrong.append((row, at, found, notes["missing_rows"].sum()))
+    assert not wrong
+
+
+@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize(("first", "after"), [(3, 3), (10, 17), (20, 55), (7, 58)])
+def test_holes_of_zeros_count_by_their_length(tmp_path: Path, form: str, first: int, after: int) -> None:
+    """Events `first` to `after` are hit: the first and the last in their middle, all others as a whole."""
+    events = [json.dumps(_event(number)) for number in range(60)]
+    text = _FORMS[form](events)
+    begin = text.index(events[first]) + len(events[first]) // 3
+    end = text.index(events[after]) + 2 * len(events[after]) // 3
+    found, notes = _read(tmp_path / "t.json", text[:begin] + "\0" * (end - begin) + text[end:], 500)
+    lost = after - first + 1
+    assert len(found) == 60 - lost
+    assert abs(notes["missing_rows"].sum() - lost) <= (1 if lost > 1 else 0)
+    assert notes["message"].str.contains("overwritten with zeros: about").any() == (lost > 2)
+
+
 def _is_event(text: str) -> bool:
     try:
         return "ph" in json.loads(text)
