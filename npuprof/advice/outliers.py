@@ -210,7 +210,7 @@ def _evidence(facts: Facts, group: Sequence[Outlier], table: str) -> pd.DataFram
 def _period(positions: Sequence[int], count: int) -> int:
     """Return how many steps apart outliers are, from the first step of the basis to the last; 0 if that varies.
 
-    Two of them have no period.
+    Fewer than three have no period.
     """
     if len(positions) < _LEAST_REGULAR:
         return 0

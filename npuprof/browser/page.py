@@ -18,9 +18,9 @@ _PROGRAM = "npuprof-saved-program"
 
 
 def opening_script() -> str:
-    """Return the element that opens the first saved run of its parent that no other one has opened.
+    """Return the script element that opens a saved run: the first in its parent that is not open yet.
 
-    It does not stand in a fold: VS Code reads the texts of scripts as they are rendered, and of a closed fold none is.
+    Place it outside of folds: VS Code runs the rendered text of scripts, which is empty in a closed fold.
     """
     return f"<script>{unpacking_script()}</script>"
 

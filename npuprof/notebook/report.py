@@ -214,9 +214,9 @@ def _folds(run: Profile, rerun: Rerun | None, top: list[_Bundle], saved_bytes: i
 
 
 def _explorer(run: Profile, limit_bytes: int) -> tuple[list[_Bundle], str]:
-    """Return the explorer of a run without a kernel, with pictures and texts for front ends without scripts.
+    """Return the explorer of a run without a kernel, and its script.
 
-    Its script is apart.
+    Front ends without scripts show its pictures, or its text.
     """
     import numpy as np
 

@@ -187,7 +187,9 @@ def report_of_difference(difference: Difference, *, unlike: Sequence[str] = ()) 
 
 
 def _timelines(difference: Difference, labels: tuple[str, str]) -> list[Fold]:
-    """Return a usual step of each side, on one scale."""
+    """Return a usual step of each side, on one scale; nothing where a side has several runs."""
+    if len(difference.a.runs) + len(difference.b.runs) > 2:
+        return []
     strips = []
     for side, label in ((difference.b, labels[1]), (difference.a, labels[0])):
         run = side.runs[0]
@@ -195,14 +197,11 @@ def _timelines(difference: Difference, labels: tuple[str, str]) -> list[Fold]:
         texts = CodeTexts(run.info.code, of_cell=not run.info.executed)
         strips.append(typical_strip(facts, facts.basis.with_limit(side.basis.limit), label, texts.lines))
     known = [strip for strip in strips if strip is not None]
-    if len(known) < 2 or len(difference.a.runs) + len(difference.b.runs) > 2:
+    if len(known) < 2:
         return []
     length_ns = max(strip.length_ns for strip in known)
-    return [
-        Fold(
-            "Both timelines", reports=[Report("", "", strips=[replace(strip, length_ns=length_ns) for strip in known])]
-        )
-    ]
+    scaled = [replace(strip, length_ns=length_ns) for strip in known]
+    return [Fold("Both timelines", reports=[Report("", "", strips=scaled)])]
 
 
 def with_drawing(report: Report, drawing: str) -> Report:

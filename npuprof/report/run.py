@@ -320,8 +320,7 @@ def sentence_of(advice: Advice, lines: UserCode | None) -> Markup:
     worked = share(whole - times["idle"] - times["waiting"], whole)
     if most == "idle":
         said = f"The {device} works {worked} of it. For the rest it waits"
-        first = next((finding for finding in advice.findings if finding.state == "fires"), None)
-        if first is not None and first.cause == NOTEBOOK:
+        if advice.fired and advice.fired[0].cause == NOTEBOOK:
             return f"{said}, mostly while IPython compiles the cell's statements."
         line = None if lines is None else lines.costliest()
         if line is not None:

@@ -512,7 +512,7 @@ def _database_beyond(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("write", [_text_beyond, _database_beyond])
-def test_times_lie_in_the_window_of_every_format(tmp_path: Path, write: Callable[[Path], Path]) -> None:
+def test_notes_times_outside_the_stated_window(tmp_path: Path, write: Callable[[Path], Path]) -> None:
     run = npuprof.load(write(tmp_path / "run"))
     assert isinstance(run, Profile)
     told = run.notes[run.notes["message"].str.contains("outside of the time that was recorded")]

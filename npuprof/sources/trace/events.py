@@ -341,7 +341,9 @@ class _Reader:
         self._notes.ledger.read(name, self._lost + in_holes)
         lost = "a piece of the timeline is damaged and its events are lost"
         self._notes.leave_out(name, lost, self._lost, affects=ANY)
-        overwritten = "a piece of the timeline is overwritten with zeros: about as many events are lost, by its length"
+        overwritten = (
+            "a piece of the timeline is overwritten with zeros; the number of lost events is estimated by its length"
+        )
         self._notes.leave_out(name, overwritten, in_holes, affects=ANY)
         if self._eventless_bytes > _MAX_EVENTLESS_BYTES:
             size = _MAX_EVENTLESS_BYTES >> 20
@@ -372,8 +374,8 @@ def _last_border(text: bytes) -> tuple[int, int] | None:
 def _lost_in(text: bytes) -> int:
     """Count the events in text between intact ones, or beside them.
 
-    Every event has each of some keys once, and damage rarely hits them all. A beginning within an event, whose keys it
-    lacked so far, is that of no other one.
+    Every event has each of some keys once, and damage rarely hits them all. What looks like the start of an event but
+    only adds missing keys belongs to the event before it.
     """
     text = _HEAD.split(text, 1)[0]  # another document may begin
     starts = [match.start() for match in _BEGUN.finditer(text)]
@@ -390,7 +392,7 @@ def _lost_in(text: bytes) -> int:
 
 
 def _own_keys(text: bytes) -> set[bytes]:
-    """Return the keys of an event, or of a piece of it, without those of its arguments."""
+    """Return the top-level keys in the text of an event or of a part of one."""
     before, arguments, _ = text.partition(b'"args"')
     return {*_OWN_KEY.findall(before), *([arguments] if arguments else ())}
 

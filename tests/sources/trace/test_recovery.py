@@ -86,7 +86,7 @@ def test_holes_of_zeros_count_by_their_length(tmp_path: Path, form: str, first: 
     lost = after - first + 1
     assert len(found) == 60 - lost
     assert abs(notes["missing_rows"].sum() - lost) <= (1 if lost > 1 else 0)
-    assert notes["message"].str.contains("overwritten with zeros: about").any() == (lost > 2)
+    assert notes["message"].str.contains("estimated by its length").any() == (lost > 2)
 
 
 def _is_event(text: str) -> bool:
