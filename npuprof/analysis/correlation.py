@@ -11,7 +11,6 @@ import pandas as pd
 
 from npuprof.analysis.nesting import Nesting
 from npuprof.arrays import Bools, Int64, first_rows
-from npuprof.tables import matching
 
 LAYERS = ("python", "operators", "api")
 """The host layers, callers before callees."""
@@ -174,7 +173,7 @@ def whole_links(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     links = tables["links"]
     is_kept = np.ones(len(links), bool)
     for end in ("source", "target"):
-        names: pd.Categorical = links[f"{end}_table"].array
+        names = pd.Categorical(links[f"{end}_table"])
         lengths = [len(tables[name]) if name in tables else 0 for name in names.categories]
         rows = links[f"{end}_row"].to_numpy()
         is_kept &= (rows >= 0) & (rows < np.array([*lengths, 0], np.int64)[names.codes])
@@ -187,14 +186,14 @@ def _launchers(
 ) -> tuple[Int64, Int64]:
     """Return for each kernel the API row and the operator row that the links name as its cause."""
     sources, rows_of = links["source_row"].to_numpy(), links["target_row"].to_numpy()
-    targets = np.where(matching(links["target_table"], "kernels".__eq__), rows_of, -1)
-    of_task = np.flatnonzero(matching(links["target_table"], "tasks".__eq__))
+    targets = np.where((links["target_table"] == "kernels").to_numpy(bool), rows_of, -1)
+    of_task = np.flatnonzero((links["target_table"] == "tasks").to_numpy(bool))
     if len(of_task):
         targets[of_task] = _kernels_of(tables, rows_of[of_task])
     launchers = []
     for table in ("api", "operators"):
         rows = np.full(len(tables["kernels"]), -1, np.int64)
-        named = np.flatnonzero(matching(links["source_table"], table.__eq__) & (targets >= 0))[::-1]
+        named = np.flatnonzero((links["source_table"] == table).to_numpy(bool) & (targets >= 0))[::-1]
         rows[targets[named]] = sources[named] + first[table]
         launchers.append(rows)
     return launchers[0], launchers[1]

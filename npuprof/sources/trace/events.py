@@ -341,9 +341,7 @@ class _Reader:
         self._notes.ledger.read(name, self._lost + in_holes)
         lost = "a piece of the timeline is damaged and its events are lost"
         self._notes.leave_out(name, lost, self._lost, affects=ANY)
-        overwritten = (
-            "a piece of the timeline is overwritten with zeros; the number of lost events is estimated by its length"
-        )
+        overwritten = "a piece of the timeline is overwritten with zeros; the lost events are estimated by its length"
         self._notes.leave_out(name, overwritten, in_holes, affects=ANY)
         if self._eventless_bytes > _MAX_EVENTLESS_BYTES:
             size = _MAX_EVENTLESS_BYTES >> 20
