@@ -504,8 +504,8 @@ def test_each_cause_with_an_action_has_rows() -> None:
 def test_the_action_of_a_cause_goes_away_with_it(cause: str, device: DeviceName) -> None:
     before = idle_for(cause, 500, _INFOS[device])
     assert before.state == "fires"
-    assert before.cause == (of_idle_cause(cause) or "other")
-    assert before.action == BY_NAME[before.cause].action_for(device, _INFOS[device]) or before.cause == "other"
+    assert before.cause == (of_idle_cause(cause) or "short")
+    assert before.action == BY_NAME[before.cause].action_for(device, _INFOS[device])
     assert idle_for(cause, 50, _INFOS[device]).state == "clean"
     assert idle_for(cause, 0, _INFOS[device]).state == "clean"
 
