@@ -10,6 +10,8 @@ _MOST = 0.5  # of the ranks: a step that more of them lack is no common step
 
 def numbered(steps: pd.DataFrame) -> pd.Series[int]:
     """Return a number for each step, the same on all ranks and devices: its own, or its place if any lacks one."""
+    if len(steps) == 1:
+        return steps["step"].astype("Int64").fillna(0).astype("int64")
     who = steps[["rank", "device_id"]].astype("Int64").fillna(-1)
     number = steps["step"].astype("Int64")
     if number.isna().any() or steps.assign(**who).duplicated(["rank", "device_id", "step"]).any():

@@ -579,6 +579,8 @@ def _overlapping_blocks(tables: _Tables) -> Iterator[Violation]:
 def _below_zero(tables: _Tables) -> Iterator[Violation]:
     """Yield the samples of allocators with less than nothing allocated."""
     memory = tables["memory"]
+    if not len(memory):
+        return
     wrong = (
         (memory[["allocated_bytes", "reserved_bytes", "active_bytes"]] < 0).any(axis=1).to_numpy(bool, na_value=False)
     )
@@ -965,10 +967,12 @@ def _python(every: _Tables) -> Iterator[Dangling]:
 def _memory(every: _Tables) -> Iterator[Dangling]:
     """Yield blocks at whose allocation no allocator was sampled, and growths of an allocator without a block."""
     blocks, memory = every["allocations"], every["memory"]
+    if not len(blocks):
+        return
     begun = blocks["allocated_ns"].to_numpy(np.int64, na_value=ABSENT)
     sampled = memory[(memory["allocated_bytes"].notna()).to_numpy(bool)]
     has_totals = bool(blocks.filter(like="_total_allocated_bytes").notna().any(axis=None))
-    if not len(blocks) or "allocated_sequence" in blocks or not has_totals:
+    if "allocated_sequence" in blocks or not has_totals:
         return
     rows = (begun != ABSENT) & ~np.isin(begun, sampled["time_ns"].to_numpy())
     message = (

@@ -238,7 +238,7 @@ def longest_kernels(kernels: pd.DataFrame, top: int) -> pd.DataFrame:
     columns = ["name", "op_type", "start_ns", "duration_ns", "device_id", "stream_id", "input_shapes"]
     if kernels.empty:
         counts = dict.fromkeys(("row", "count", "total_ns"), np.zeros(0, np.int64))
-        return kernels[columns].assign(**counts, bound=np.zeros(0, object))
+        return pd.DataFrame({name: kernels[name].array for name in columns} | counts | {"bound": np.zeros(0, object)})
     durations = kernels["duration_ns"].to_numpy(np.int64)
     order = np.lexsort((kernels["start_ns"].to_numpy(), -durations))
     number = (
@@ -295,6 +295,8 @@ def _counter(column: str) -> str:
 def memory_peaks(memory: pd.DataFrame, allocations: pd.DataFrame) -> pd.DataFrame:
     """Return the sample with the highest allocation for each device and component, and what blocks show beyond it."""
     columns = ["device_id", "component", "time_ns", "allocated_bytes", "reserved_bytes"]
+    if memory.empty and allocations.empty:
+        return memory[columns]
     known_rows = memory[memory["allocated_bytes"].notna()]
     ordered = known_rows.sort_values(["allocated_bytes", "time_ns"], ascending=[False, True], kind="stable")
     peaks: pd.DataFrame = ordered.drop_duplicates(["device_id", "component"])[columns].reset_index(drop=True)
@@ -311,7 +313,8 @@ def memory_peaks(memory: pd.DataFrame, allocations: pd.DataFrame) -> pd.DataFram
 def _totals(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Count rows and sum durations by the columns `by`, greatest sum first; integers stay exact."""
     if frame.empty:
-        return frame[by].assign(**dict.fromkeys(("count", "total_ns", "mean_ns", "max_ns"), np.zeros(0, np.int64)))
+        none = dict.fromkeys(("count", "total_ns", "mean_ns", "max_ns"), np.zeros(0, np.int64))
+        return pd.DataFrame({name: frame[name].array for name in by} | none)
     groups = frame.groupby(by, observed=True, dropna=False, sort=False)["duration_ns"]
     totals: pd.DataFrame = groups.agg(count="size", total_ns="sum", max_ns="max").reset_index()
     totals.insert(len(by) + 2, "mean_ns", totals["total_ns"] // totals["count"])

@@ -88,7 +88,8 @@ def drawn_notes(timeline: Timeline, annotations: pd.DataFrame) -> list[list[Any]
 
 
 def _drawn(timeline: Timeline, numbers: list[int]) -> list[list[int]]:
-    return [[number, *_place(timeline, number)] for number in numbers if _place(timeline, number)[0] >= 0]
+    places = ([number, *_place(timeline, number)] for number in numbers)
+    return [place for place in places if place[1] >= 0]
 
 
 def _place(timeline: Timeline, number: int) -> tuple[int, int, int]:

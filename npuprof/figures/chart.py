@@ -83,9 +83,9 @@ def chart(
     small += _joined((swatch(*entry) for entry in key), "   ")
     title = [f'<span style="font-size:{_TITLE_PIXELS}px"><b>{line}</b></span>' for line in large]
     more = _LINE_PIXELS * max(len(large) + len(small) - 2, 0)
-    figure = go.Figure(layout={"template": go.layout.Template()})
-    figure.update_layout(
-        title={
+    layout = {
+        "template": go.layout.Template(),
+        "title": {
             "text": "<br>".join([*title, *small]),
             "font": {"size": _TEXT_PIXELS + 1, "weight": "normal"},
             "x": 0,  # of the figure: relative to the plot, long axis labels would cut it
@@ -95,18 +95,18 @@ def chart(
             "yanchor": "top",
             "pad": {"t": 20, "l": 10},
         },
-        height=height + more,
-        margin={"l": 10, "r": 16, "t": 76 + more, "b": 20},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": _FONT, "color": FOREGROUND, "size": _TEXT_PIXELS},
-        showlegend=False,
-        hovermode="closest",
-        modebar=dict(MODEBAR),
-    )
-    figure.update_xaxes(**AXIS)
-    figure.update_yaxes(**AXIS)
-    return figure
+        "height": height + more,
+        "margin": {"l": 10, "r": 16, "t": 76 + more, "b": 20},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": _FONT, "color": FOREGROUND, "size": _TEXT_PIXELS},
+        "showlegend": False,
+        "hovermode": "closest",
+        "modebar": dict(MODEBAR),
+        "xaxis": AXIS,
+        "yaxis": AXIS,
+    }
+    return go.Figure(layout=layout)
 
 
 NOT_OF_TORCH = "torch.profiler does not record them"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -236,8 +236,9 @@ class Recording:
                 raise
 
     def _encoded(self, indent: int | None = None, **changes: Any) -> bytes:
-        plain = {"format": _FORMAT, "version": 1, **asdict(self), **changes}
-        del plain["directory"]  # a recording may be moved
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        del values["directory"]  # a recording may be moved
+        plain = {"format": _FORMAT, "version": 1, **values, **changes}
         return json.dumps(plain, indent=indent).encode()
 
     def write_metadata(self) -> None:

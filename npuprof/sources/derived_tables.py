@@ -63,6 +63,8 @@ def _compare_overlap(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
     """Note where the intervals of ``overlap`` contradict the rows that they were computed from."""
     overlap = frames["overlap"]
     for kind, name in _KINDS.items():
+        if not len(overlap) or not len(frames[name]):
+            continue
         rows = _computing(frames[name])
         vendor = overlap[(overlap["kind"] == kind).to_numpy(bool)]
         if len(rows) and len(vendor):
@@ -79,6 +81,8 @@ def _compare_steps(frames: Mapping[str, pd.DataFrame], notes: Notes) -> None:
     """Note where the vendor's step times differ from the kernels and operators of these steps."""
     times = frames["step_times"]
     for kind, name in _KINDS.items():
+        if not len(times) or not len(frames[name]):
+            continue
         rows = _computing(frames[name])
         parts = [] if times[["step", "device_id"]].duplicated().any() else _steps_of(times, rows, f"{kind}_ns")
         theirs, ours = sum(part[0] for part in parts), sum(_united_ns(rows_of_step) for _, rows_of_step in parts)

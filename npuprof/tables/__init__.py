@@ -56,9 +56,12 @@ def build(name: str, columns: Mapping[str, Any], only: Collection[str] = ()) -> 
     added = {key: value for key, value in columns.items() if key not in known_names}
     if not length:
         without_rows = empty(name)[[column.name for column in table.columns]] if only else empty(name)
-        return without_rows.assign(**added) if added else without_rows
+        for key, values in added.items():
+            without_rows[key] = values
+        return without_rows
     data = {column.name: _column(table, column, columns, length) for column in table.columns}
-    frame: pd.DataFrame = pd.DataFrame(data | added, copy=False).reset_index(drop=True)
+    frame: pd.DataFrame = pd.DataFrame(data | added, copy=False)
+    frame.index = pd.RangeIndex(len(frame))
     return frame
 
 

@@ -65,6 +65,7 @@ class Slices:
         self.stages: Mapping[int, int] = stages or {}
         self._bounds = np.cumsum([0, *(len(tables[name]) for name in TABLES)])
         self.first: dict[str, int] = dict(zip(TABLES, self._bounds.tolist(), strict=False))
+        self._known_times: dict[str, tuple[Int64, Int64]] = {}
         self.runtime = runtime_of(tables["api"]["name"].cat.categories)
 
     @property
@@ -84,8 +85,15 @@ class Slices:
     def span(self, number: int) -> tuple[int, int]:
         """Return the start and end of a slice, epoch nanoseconds."""
         table, row = self.row(number)
-        start = int(self.tables[table]["start_ns"].to_numpy(np.int64)[row])
-        return start, start + int(self.tables[table]["duration_ns"].to_numpy(np.int64)[row])
+        starts, durations = self._times(table)
+        start = int(starts[row])
+        return start, start + int(durations[row])
+
+    def _times(self, table: str) -> tuple[Int64, Int64]:
+        if table not in self._known_times:
+            frame = self.tables[table]
+            self._known_times[table] = frame["start_ns"].to_numpy(np.int64), frame["duration_ns"].to_numpy(np.int64)
+        return self._known_times[table]
 
     def name(self, number: int) -> str:
         """Return the name of a slice; not escaped."""

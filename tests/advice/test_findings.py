@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import npuprof
-from npuprof.advice import findings, rules_of_packages
+from npuprof.advice import findings
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
 from npuprof.advice.findings import Advice, advise
@@ -334,31 +336,43 @@ def test_the_limits_of_a_gain_are_reported() -> None:
         assert Finding("x", "fires", gain_lo_ns=low, gain_hi_ns=high).gain == text
 
 
-class _Entry(NamedTuple):
-    """An entry point of another package, which gives a rule or raises."""
-
-    name: str
-    load: Callable[[], object]
-    value: str = "other.package:rule"
+def _rule(*words: Any, **fields: Any) -> Rule:
+    return Rule("other", "", lambda _: Finding("other", *words, **fields))
 
 
-def _rule(*words: Any, **fields: Any) -> _Entry:
-    return _Entry("other", lambda: Rule("other", "", lambda _: Finding("other", *words, **fields)))
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Install a package with rules; one that is None cannot be loaded."""
 
+    def install_(*rules: object) -> None:
+        def rule(name: str) -> object:
+            if rules[int(name.removeprefix("rule"))] is None:
+                raise ImportError("no such package")
+            return rules[int(name.removeprefix("rule"))]
 
-def _broken() -> object:
-    raise ImportError("no such package")
+        module = ModuleType("shop_of_rules")
+        module.__getattr__ = rule  # type: ignore[method-assign]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        about = tmp_path / "shop_of_rules-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shop-of-rules\nVersion: 1.0\n")
+        names = ["other", *(f"other{number}" for number in range(1, len(rules)))]
+        entries = [f"{name} = {module.__name__}:rule{number}" for number, name in enumerate(names)]
+        (about / "entry_points.txt").write_text("\n".join(["[npuprof.rules]", *entries, ""]))
+        monkeypatch.syspath_prepend(str(tmp_path))
+
+    return install_
 
 
 _HOSTILE = "</div><script>alert(1)</script>\u202e\x1b[31m\ud800"
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("rule", "told"),
     [
-        (_Entry("other", _broken), "ImportError: no such package"),
-        (_Entry("other", lambda: "no rule"), "is no npuprof.advice.finding.Rule"),
-        (_Entry("other", lambda: Rule("other", "", lambda _: None)), "returns no Finding"),  # type: ignore[arg-type,return-value]
+        (None, "ImportError: no such package"),
+        ("no rule", "is no npuprof.advice.finding.Rule"),
+        (Rule("other", "", lambda _: None), "returns no Finding"),  # type: ignore[arg-type,return-value]
         (_rule("maybe"), "its state is 'maybe'"),
         (_rule("fires", None), "title of its finding is no text"),
         (_rule("fires", "a title", 1.5), "TypeError"),
@@ -367,10 +381,8 @@ _HOSTILE = "</div><script>alert(1)</script>\u202e\x1b[31m\ud800"
         (_rule("fires", confidence="certain"), "its confidence 'certain'"),
     ],
 )
-def test_a_rule_of_another_package_that_is_wrong_costs_only_itself(
-    entry: _Entry, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rules_of_packages, "entry_points", lambda group: [entry])
+def test_bad_rule_of_a_package_costs_only_itself(rule: object, told: str, install: Callable[..., None]) -> None:
+    install(rule)
     run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info()))
     assert told in run.advice()["other"].detail
     assert "rule failed" in " ".join(str(run.advice()).split())  # a line may end anywhere
@@ -379,9 +391,8 @@ def test_a_rule_of_another_package_that_is_wrong_costs_only_itself(
     assert {finding.rule for finding in run.advice().findings} == {*(rule.name for rule in RULES), "other"}
 
 
-def test_a_notebook_shows_every_finding_of_an_advice_as_html(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [_rule("fires", f"title {number}", 1, gain_hi_ns=10**9) for number in range(9)]
-    monkeypatch.setattr(rules_of_packages, "entry_points", lambda group: entries)
+def test_notebook_shows_every_finding_of_packages(install: Callable[..., None]) -> None:
+    install(*(_rule("fires", f"title {number}", 1, gain_hi_ns=10**9) for number in range(9)))
     run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info(simulated=True)))
     page = run.advice()._repr_html_() or ""
     assert [f"title {number}" in page for number in range(9)] == [True] * 9
@@ -389,10 +400,9 @@ def test_a_notebook_shows_every_finding_of_an_advice_as_html(monkeypatch: pytest
     assert "simulated NPU" in str(run.advice()).splitlines()[0]
 
 
-def test_a_rule_with_hostile_texts_and_times_is_shown_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_texts_of_a_rule_are_shown_as_text(install: Callable[..., None]) -> None:
     texts = dict.fromkeys(("title", "detail", "action", "place", "collect"), _HOSTILE * 50)
-    entry = _rule("fires", cost_ns=np.int64(5), gain_lo_ns=0, gain_hi_ns=10**400, **texts)
-    monkeypatch.setattr(rules_of_packages, "entry_points", lambda group: [entry])
+    install(_rule("fires", cost_ns=np.int64(5), gain_lo_ns=0, gain_hi_ns=10**400, **texts))
     run = Profile(Decoded(factories.all_tables(**factories.profile(30)), factories.info()))
     assert run.advice()["other"].cost_ns == 5
     page = run.advice()._repr_html_() or ""

@@ -66,7 +66,7 @@ def _busiest_links(tasks: pd.DataFrame) -> pd.DataFrame:
         ``moving_ns`` (longest sum of transfers) and ``least_ns`` (time of the bytes at full rate).
     """
     moves = tasks[moves_data(tasks) & (tasks["src_rank"] != tasks["dst_rank"]).fillna(value=False).to_numpy(bool)]
-    moves = moves[moves[["op_id", "size_bytes"]].notna().all(axis=1).to_numpy(bool)]
+    moves = moves[(moves["op_id"].notna() & moves["size_bytes"].notna()).to_numpy(bool)]
     known = pd.DataFrame(
         {
             "op_id": moves["op_id"].astype("int64"),
