@@ -237,7 +237,7 @@ def _is_serial(frame: pd.DataFrame) -> Bools:
 
 def without_overruns(tables: _Tables) -> _Tables:
     """Return the tables with durations that end where the next row of their stream begins, as unions take them."""
-    wrong = [name for name in ("kernels", "communication", "tasks") if RUNS_OVER in tables[name]]
+    wrong = [name for name in ("kernels", "communication", "tasks") if name in tables and RUNS_OVER in tables[name]]
     if not wrong:
         return tables
     cut = dict(tables)

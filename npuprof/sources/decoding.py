@@ -18,7 +18,7 @@ from npuprof.sources.cluster.analysis import CLUSTER_ANALYSIS
 from npuprof.sources.columns.builders import of_one_kind
 from npuprof.sources.derived_tables import compare, complete, devices_of
 from npuprof.sources.detect import DetectedResult
-from npuprof.sources.far_times import leave_out_far_rows
+from npuprof.sources.far_times import are_far, leave_out_far_rows
 from npuprof.sources.lazy_tables import LazyTables, completed
 from npuprof.sources.lost_files import note_lost_results
 from npuprof.sources.repeated_rows import note_repeated_rows
@@ -54,7 +54,9 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
                 decoded = source.read(run.path)
             if decoded.recorded is None:
                 decoded.recorded = _recorded(decoded)
-            if isinstance(decoded.tables, LazyTables) and (not lazily or selection is not None or run.unpacked):
+            if isinstance(decoded.tables, LazyTables) and (
+                not lazily or selection is not None or run.unpacked or (not source.is_complete and _are_far(decoded.tables))
+            ):
                 decoded.tables.make_all()
                 decoded.tables = dict(decoded.tables)
         decoded.statistics = {encodable(name): of_one_kind(frame) for name, frame in decoded.statistics.items()}
@@ -63,7 +65,7 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
         frames = decoded.tables
         if not source.is_complete:
             if isinstance(frames, LazyTables):
-                frames.then("kernels", with_overruns)
+                frames.then("kernels", lambda kernels: with_overruns(kernels, frames.times("api")))
             else:
                 mark_overruns(frames)
             complete(decoded)
@@ -89,6 +91,11 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
         decoded.info.recording = run.path
     called_as_given(decoded, run)
     return decoded
+
+
+def _are_far(frames: LazyTables) -> bool:
+    """Return whether rows have to be left out for their time: then no table can be made before the others."""
+    return are_far({name: times for name in frames if (times := frames.times(name)) is not None})
 
 
 def _recorded(decoded: Decoded) -> tuple[int, int] | None:

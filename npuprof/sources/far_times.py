@@ -80,6 +80,17 @@ def leave_out_far_rows(decoded: Decoded) -> None:
     _leave_out(decoded, lone, texts)
 
 
+def are_far(frames: Mapping[str, pd.DataFrame]) -> bool:
+    """Return whether :func:`leave_out_far_rows` leaves out a row of tables, of which the times suffice."""
+    return bool(_unset_rows(frames) or far_rows(frames) or _lone_rows(frames))
+
+
+def may_be_far(frames: Mapping[str, pd.DataFrame]) -> bool:
+    """Return whether a row may be left out by the times of other tables: it is far from others of its own."""
+    times = [of for frame in frames.values() if (of := _Times.of(frame)) is not None]
+    return any(of.low == 0 or bool((np.diff(np.sort(of.starts)) > _LONE_NS).any()) for of in times)
+
+
 def _lone_rows(frames: Mapping[str, pd.DataFrame]) -> dict[str, Bools]:
     """Return a mask of the few steps and rows of devices that lie far from all others, with nothing else there.
 

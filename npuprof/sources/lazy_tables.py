@@ -40,9 +40,10 @@ class LazyTables(MutableMapping[str, pd.DataFrame]):
         self._names: dict[str, None] = {}
         self._within: Callable[[], AbstractContextManager[None]] = nullcontext
         self._before: Contents | None = None
+        self._timed: dict[str, Make] = {}
         self._lock = RLock()
 
-    def later(self, name: str, make: Make) -> None:
+    def later(self, name: str, make: Make, times: Make | None = None) -> None:
         """Add a table that `make` returns when it is touched.
 
         Parameters
@@ -51,18 +52,27 @@ class LazyTables(MutableMapping[str, pd.DataFrame]):
             The table.
         make
             Called once, unless it raises. It touches no other table, which a caller may have changed meanwhile.
+        times
+            Returns some of the table's columns, at least its times, at little cost.
         """
         with self._lock:
             self._made.pop(name, None)
             self._names[name] = None
             self._pending[name] = make
+            if times is not None:
+                self._timed[name] = times
+
+    def times(self, name: str) -> pd.DataFrame | None:
+        """Return at least the times of a table as they were read; None of one that is not made, and has none before."""
+        with self._lock:
+            return self._timed[name]() if name in self._timed else self._as_made.get(name)
 
     def then(self, name: str, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
         """Change a table, if the run has it, as soon as it is made."""
         with self._lock:
             make = self._pending.get(name)
             if make is not None:
-                self.later(name, lambda: change(make()))
+                self.later(name, lambda: change(make()), self._timed.get(name))
             elif name in self._made:
                 self[name] = change(self._made[name])
 
@@ -102,7 +112,7 @@ class LazyTables(MutableMapping[str, pd.DataFrame]):
                         self._notes.extend(self._noted[name])
                 for check in self._checks:
                     check({name: self._as_made[name] for name in self._names})
-            self._noted, self._as_made, self._checks, self._before = {}, {}, [], None
+            self._noted, self._as_made, self._timed, self._checks, self._before = {}, {}, {}, [], None
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         with self._lock:
@@ -130,12 +140,13 @@ class LazyTables(MutableMapping[str, pd.DataFrame]):
         with self._lock:
             self._names[name] = None
             self._pending.pop(name, None)
+            self._timed.pop(name, None)
             self._made[name], self._as_made[name] = frame, frame.copy(deep=False)
 
     def __delitem__(self, name: str) -> None:
         with self._lock:
             del self._names[name]
-            for kept in (self._pending, self._made, self._noted, self._as_made):
+            for kept in (self._pending, self._made, self._noted, self._as_made, self._timed):
                 kept.pop(name, None)
 
     def __contains__(self, name: object) -> bool:

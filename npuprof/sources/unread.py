@@ -14,12 +14,11 @@ import pandas as pd
 
 from npuprof import progress
 from npuprof import tables as schema
-from npuprof.analysis.examination import with_overruns
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded, PartReader, files_below
 from npuprof.sources.decoding import decode_run, refusing_too_large
 from npuprof.sources.detect import DetectedResult
-from npuprof.sources.far_times import far_rows
+from npuprof.sources.far_times import may_be_far
 from npuprof.sources.lazy_tables import LazyTables
 from npuprof.tables.info import Info
 from npuprof.tables.notes import Notes
@@ -109,14 +108,15 @@ class UnreadRun:
             return schema.empty(name) if frame is None else frame
 
     def _read_part(self, part: PartReader) -> None:
-        """Read tables alone, unless something is wrong with their file: the whole run's notes tell it."""
+        """Read tables alone, unless something is wrong with their file or times: the whole run's notes tell it.
+
+        None is of kernels, whose durations are examined with the calls that launched them.
+        """
         notes = Notes()
         with suppress(SourceError), refusing_too_large(self._path), progress.shown():
             frames = part.read(notes, ())
-            if (notes.to_frame()["severity"] == "info").all() and not far_rows(frames):
+            if (notes.to_frame()["severity"] == "info").all() and not may_be_far(frames):
                 self._read_alone.update(frames)
-                if "kernels" in frames:
-                    self._read_alone["kernels"] = with_overruns(frames["kernels"])
 
     def _refuse_changed(self) -> None:
         """Raise an error if a file is no longer as it was: tables read now would not match those read before."""

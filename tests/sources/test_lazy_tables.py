@@ -255,3 +255,37 @@ def test_a_file_of_a_saved_profile_that_went_away_meanwhile_is_named_and_may_com
         kept.replace(path / "kernels.parquet")
     assert len(run.kernels) == 5
     assert len(run.ledger)
+
+
+def _moved_task(folder: Path, by_ticks: int) -> Path:
+    """Write raw data of which one task, in the middle, ran at another time; ticks are those of the device."""
+    path = synthesise(folder, launches=40, streams=1)
+    (file,) = path.rglob("stars_soc*.slice_0")
+    records = np.frombuffer(file.read_bytes(), np.uint8).reshape(-1, 64).copy()
+    for row in (len(records) // 2, len(records) // 2 + 1):  # its start and its end
+        at = records[row, 8:16].view(np.int64)
+        at[0] = 0 if by_ticks == 0 else at[0] + by_ticks
+    file.write_bytes(records.tobytes())
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("by_ticks", "told"),
+    [
+        pytest.param(200_000, "out of the order", id="late"),
+        pytest.param(-50_000, "out of the order", id="early", marks=pytest.mark.long),
+        pytest.param(10**12, "far from all others", id="hours away"),
+        pytest.param(0, "from before the collection", id="zero", marks=pytest.mark.long),
+    ],
+)
+def test_lazy_tables_are_examined_as_others(tmp_path: Path, by_ticks: int, told: str) -> None:
+    path = _moved_task(tmp_path, by_ticks)
+    expected = Profile(decode_run(_run(path)))
+    assert expected.notes["message"].str.contains(told).any()
+    assert ("runs_over_ns" in expected.kernels) == ("order" in told)
+    for first in ((), ("kernels",), ("api", "overlap")):
+        found = npuprof.load(path)
+        for name in first:
+            assert found.tables[name] is not None
+        _assert_equal(found, expected)

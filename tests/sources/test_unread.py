@@ -144,6 +144,23 @@ def _database(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize("moved", [(0,), (0, 10, 20), (30,)], ids=["one", "most", "last"])
+@pytest.mark.parametrize("by_ns", [-1_800_000_000_000_000_000, 10**10 + 10**9, 10**15, -(10**15)])
+def test_wrong_times_leave_the_same_rows_when_read_alone(
+    tmp_path: Path, unread: Callable[[DetectedResult], Profile], moved: tuple[int, ...], by_ns: int
+) -> None:
+    path = _database(tmp_path)
+    with closing(sqlite3.connect(path)) as file:
+        for task in moved:
+            statement = "UPDATE TASK SET startNs = startNs + ?1 - ?2, endNs = endNs + ?1 - ?2 WHERE taskId = ?2"
+            file.execute(statement, (by_ns, task))
+        file.commit()
+    expected = Profile(decode_run(_run(path)))
+    found = unread(_run(path))
+    assert len(found.tasks) == len(expected.tasks)
+    _assert_same(found, expected)
+
+
 def test_the_error_names_a_file_that_changed_before_all_was_read(
     tmp_path: Path, unread: Callable[[DetectedResult], Profile]
 ) -> None:

@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from npuprof.analysis.examination import with_overruns, without_overruns
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded, Source
 from npuprof.sources.lazy_tables import LazyTables
@@ -211,8 +212,8 @@ def _add_launch_tables(
     tables["communication"] = of.operators_table(steps)
     tables["communication_tasks"] = of.tasks_table()
     issued = tables["communication"][["connection_id", "name"]].copy()
-    tables.later("api", lambda: launch_tables.api_table(run, issued))
-    tables.later("tasks", lambda: launch_tables.tasks_table(run))
+    tables.later("api", lambda: launch_tables.api_table(run, issued), lambda: launch_tables.times_of_calls(run))
+    tables.later("tasks", lambda: launch_tables.tasks_table(run), lambda: launch_tables.spans(run))
     tables.later("kernels", lambda: launch_tables.kernels_table(run, counters, steps))
     tables.later("links", lambda: launch_tables.links_table(run, marks))
     if not all(of.in_memory for of in counters):
@@ -237,7 +238,8 @@ def _overlap_of(
 
     def make() -> pd.DataFrame:
         tasks = launch_tables.spans(run)
-        kernels = tasks[run.launches.is_kernel]
+        kernels = with_overruns(tasks[run.launches.is_kernel], launch_tables.times_of_calls(run))
+        kernels = without_overruns({"kernels": kernels})["kernels"]
         issuers = device_collectives.are_issuers(kernels, graphs, groups)
         return overlap_table(kernels[~issuers], communication, of_span(tasks))
 

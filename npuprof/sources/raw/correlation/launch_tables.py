@@ -62,6 +62,14 @@ def api_table(run: DecodedLaunches, communication: pd.DataFrame) -> pd.DataFrame
     return frame
 
 
+def times_of_calls(run: DecodedLaunches) -> pd.DataFrame:
+    """Return times and connections of all calls, before their table is made."""
+    api = run.api
+    columns = {"start_ns": api.start_ns, "duration_ns": api.duration_ns, "connection_id": np.arange(1, len(api) + 1)}
+    frame: pd.DataFrame = pd.DataFrame(columns)
+    return frame
+
+
 def _items(api: pd.DataFrame, launched_tables: Sequence[pd.DataFrame]) -> pd.Categorical:
     """Return the column `item`: the name of the launched row, from the last table that has it."""
     items, names = np.full(len(api), -1, np.int64), [""]
@@ -95,7 +103,9 @@ def spans(run: DecodedLaunches) -> pd.DataFrame:
     return frame
 
 
-_OF_SPANS = {"start_ns", "duration_ns", "device_id", "stream_id", "task_type", "name", "connection_id"}
+_OF_SPANS = {
+    *("start_ns", "duration_ns", "device_id", "stream_id", "context_id", "task_type", "name", "connection_id")
+}
 
 
 def _task_columns(run: DecodedLaunches, rows: Int64) -> dict[str, Any]:
