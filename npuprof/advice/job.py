@@ -15,7 +15,7 @@ from npuprof.advice.gains import Gain, Replayed, gain_of
 from npuprof.advice.job_member import Member
 from npuprof.advice.to_collect import is_unknown
 from npuprof.advice.wording import ranks_called
-from npuprof.analysis.accounting import WAITS, joined
+from npuprof.analysis.accounting import WAITS, Accounting, joined
 from npuprof.analysis.backlog import Backlog
 from npuprof.analysis.device_words import GPU, NONE, NPU, DeviceName
 from npuprof.analysis.prediction import TOLERANCE
@@ -39,6 +39,7 @@ from npuprof.analysis.rank_replay import (
 )
 from npuprof.analysis.rank_roles import Role, program_of, roles, stages
 from npuprof.analysis.rank_stages import or_hosts, uneven
+from npuprof.analysis.rank_steps import with_waiting
 from npuprof.analysis.rank_suspects import LEAST_STEPS, WORTH, Kind, Once, Suspect, at_most, once, suspects
 from npuprof.analysis.rank_variants import Less, step_times, without
 from npuprof.arrays import Int64
@@ -79,7 +80,7 @@ class JobFacts(Facts):
         The number of runs beside these that have no rank, so that nothing here is about them.
 
     `groups` has the kind and the ranks of groups that the metadata names, by key; `moved_ns` returns how long transfers
-    took in the collectives of some ranks, in order of start.
+    took in the collectives of some ranks, in order of start; `waits` are the waits of all ranks, if none is absent.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class JobFacts(Facts):
         groups: Mapping[str, tuple[str, tuple[int, ...]]] | None = None,
         unranked: int = 0,
         moved_ns: Callable[[], Mapping[int, Int64]] = dict,
+        waits: pd.DataFrame | None = None,
     ) -> None:
         tables = {name: next(iter(members)).tables[name].iloc[:0] for name in next(iter(members)).tables}
         info = Info(simulated=simulated, collector=members[0].advice.facts.info.collector)
@@ -111,6 +113,21 @@ class JobFacts(Facts):
         self._played = played
         self._groups = groups or {}
         self._moved_ns = moved_ns
+        self._waits = waits
+
+    @cached_property
+    def by_part(self) -> pd.DataFrame:
+        """The steps of all ranks by part: when the ranks arrived tells waiting from moving where nothing else does."""
+        recorded = self.accounting.by_part()
+        if self._waits is None or not recorded["communication"].any():
+            return recorded
+        known = set(self._waits["rank"].tolist())
+        return with_waiting(recorded, self._waits) if set(recorded["rank"].tolist()) <= known else recorded
+
+    @cached_property
+    def sums(self) -> Int64:
+        """The time of each step by part and cause; see :attr:`Facts.sums`."""
+        return told_apart(super().sums, self.accounting, self.by_part)
 
     def taking(self, row: int) -> tuple[int | None, Facts, int]:
         """Return the rank with most extra time of its own in an outlier: what it waits for others is not its own."""
@@ -474,6 +491,18 @@ class JobFacts(Facts):
     def stages(self) -> list[list[int]]:
         """Return the pipeline stages, see :func:`npuprof.analysis.rank_roles.stages`."""
         return [] if self.played is None else stages(self.played)
+
+
+def told_apart(sums: Int64, accounting: Accounting, by_part: pd.DataFrame) -> Int64:
+    """Return times of steps by part and cause with waits as in the steps by part; see :attr:`JobFacts.by_part`."""
+    parts = [*accounting.intervals["part"].cat.categories]
+    told: Int64 = sums.copy()
+    for name in WAITS:
+        of_part = told[:, parts.index(name)]
+        more = by_part[name].to_numpy(np.int64) - of_part.sum(axis=1)
+        of_part[more < 0] = 0  # communication that is told apart leaves nothing
+        of_part[:, 0] += np.maximum(more, 0)
+    return told
 
 
 @dataclass(frozen=True)

@@ -85,10 +85,11 @@ def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
         raise NoRankError("no run here has a rank, so they are no job", f"{how}; runs.at(row) is a run alone")
     members = _on_one_basis(members, {rank: entry for rank, (_, entry) in entries.items()})
     simulated = any(entry.known.simulated for _, entry in entries.values())
+    absent = absent_ranks(ranks)
     return JobFacts(
         members,
         communication,
-        absent_ranks(ranks),
+        absent,
         simulated=simulated,
         matrix=matrix(ranks),
         played=played,
@@ -99,6 +100,7 @@ def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
             for rank, (_, entry) in entries.items()
             if entry.profile is not None
         },
+        waits=None if absent else ranks.waits(),
     )
 
 

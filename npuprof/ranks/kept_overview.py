@@ -11,7 +11,8 @@ import pandas as pd
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
-from npuprof.analysis.accounting import Accounting
+from npuprof.advice.job import JobFacts, told_apart
+from npuprof.analysis.accounting import WAITS, Accounting
 from npuprof.analysis.backlog import Backlog
 from npuprof.analysis.rank_groups import RankGroup
 from npuprof.ranks import overview as look
@@ -21,7 +22,7 @@ from npuprof.ranks.rank_tables import RankTables
 from npuprof.ranks.together import every_table
 
 _WHAT = "overview"
-_FRAMES = ("steps", "communication", "caused", "accounted", "intervals", "by_rank", "lanes")
+_FRAMES = ("steps", "communication", "caused", "accounted", "intervals", "by_part", "by_rank", "lanes")
 _NOT_PLAIN = ("rows", "explore", "parts", "saves")
 
 
@@ -38,11 +39,13 @@ def overview(ranks: RankTables) -> Overview:
 def _keep(ranks: RankTables, made: Overview, state: str) -> None:
     if made.advice is None or not state:
         return
-    accounting = made.advice.facts.accounting
+    about = made.advice.facts
+    accounting = about.accounting
+    by_part = about.by_part if isinstance(about, JobFacts) else accounting.by_part()
     caused = made.caused.to_frame("wait_ns")
     tables = (
         *(made.steps, made.communication, caused, accounting.steps, accounting.intervals),
-        *(made.by_rank, made.lanes),
+        *(by_part[list(WAITS)], made.by_rank, made.lanes),
     )
     shown = enumerate(finding.rows for finding in made.advice.findings)
     evidence = {f"evidence {number}": rows for number, rows in shown if len(rows.columns)}
@@ -76,7 +79,7 @@ def _read(ranks: RankTables, state: str) -> Overview | None:
     kept = known(ranks, _WHAT, state, _FRAMES)
     if kept is None:
         return None
-    (steps, communication, caused, accounted, intervals, by_rank, lanes), facts = kept
+    (steps, communication, caused, accounted, intervals, by_part, by_rank, lanes), facts = kept
     lanes.attrs = facts["window"]
     shown = known(ranks, _WHAT, state, tuple(facts["evidence"]))
     if shown is None:
@@ -89,6 +92,7 @@ def _read(ranks: RankTables, state: str) -> Overview | None:
     info = ranks.runs.merged_info
     accounting = Accounting(accounted, intervals, facts["unmeasured"])
     about = Facts(every_table({}), info, accounting)
+    about.sums = told_apart(about.sums, accounting, by_part)
     about.backlog = None if facts["backlog"] is None else Backlog(**facts["backlog"])
     groups = [
         RankGroup(key, kind, tuple(ranks), recorded, sends) for key, kind, ranks, recorded, sends in facts["groups"]

@@ -13,7 +13,7 @@ from npuprof import interactive
 from npuprof.advice.findings import PARTS_OF_NAMES, Advice
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.rank_groups import RankGroup, groups_by_kind, pipelines, rank_groups
-from npuprof.analysis.rank_steps import ranks_by_step, with_waiting
+from npuprof.analysis.rank_steps import ranks_by_step
 from npuprof.errors import NpuprofError
 from npuprof.figures.with_fallback import with_fallback
 from npuprof.ranks.job import absent_last, job_facts, recorded_groups, step_parts, waits_caused
@@ -162,7 +162,7 @@ def overview(ranks: RankTables, advice: Advice | None = None) -> Overview:
     if facts is not None and advice is not None:
         slow = sorted({rank for part in facts.parts("slow", "late", "stage") for rank in part.suspect.ranks})
         slow = [rank for rank in slow if rank not in facts.unseen]
-        parts, by_rank = _means(ranks, facts, advice, absent)
+        parts, by_rank = _means(facts, advice)
         seen = lanes(ranks, facts, _by_extra(facts, slow))
         verdict = main_cause(
             facts, advice, parts, runs=len(entries), ranked=sum(entry.info.rank is not None for entry in entries)
@@ -188,26 +188,10 @@ def _by_extra(facts: JobFacts, slow: Sequence[int]) -> list[int]:
     return sorted(extra, key=lambda rank: (-extra[rank], rank))
 
 
-def _means(
-    ranks: RankTables, facts: JobFacts, advice: Advice, absent: Sequence[int]
-) -> tuple[dict[str, int], pd.DataFrame]:
-    """Return the parts of a mean step, and of that of each rank, with waiting told by when the ranks arrived."""
-    recorded = facts.accounting.by_part().iloc[facts.basis.rows]
-    split = recorded
-    if recorded["communication"].any() and not absent:
-        waits = ranks.waits()
-        if set(recorded["rank"].tolist()) <= set(waits["rank"].tolist()):
-            split = with_waiting(recorded, waits)
-    parts = advice.parts()
-    count = max(len(split), 1)
-    waited = int(split["waiting"].sum() - recorded["waiting"].sum()) // count
-    moved = int(split["moving"].sum() - recorded["moving"].sum()) // count
-    if len(split) and not split["communication"].any():
-        moved = parts["communication"] - waited
-    parts["waiting"] += waited
-    parts["moving"] += moved
-    parts["communication"] -= waited + moved
-    whole = split.assign(idle=split[list(IDLE)].sum(axis=1))
+def _means(facts: JobFacts, advice: Advice) -> tuple[dict[str, int], pd.DataFrame]:
+    """Return the parts of a mean step, and of that of each rank."""
+    rows = facts.by_part.iloc[facts.basis.rows]
+    whole = rows.assign(idle=rows[list(IDLE)].sum(axis=1))
     names = ["duration_ns", *(name for name in PARTS_OF_NAMES if name in whole)]
     by_rank: pd.DataFrame = whole.groupby("rank")[names].sum() // whole.groupby("rank")[names].count()
-    return parts, by_rank.reset_index()
+    return advice.parts(), by_rank.reset_index()

@@ -468,7 +468,7 @@ class ProfileSet(LongText, Exports):
         KeyError
             If a rank has no run.
         """
-        return job.side_by_side(self._settled(), sorted(set(self.ranks if ranks is None else ranks)))
+        return job.side_by_side(self._settled(by_steps=True), sorted(set(self.ranks if ranks is None else ranks)))
 
     def pipeline(self, number: int = 0, *, step: int | None = None) -> pd.DataFrame:
         """Return the work of pipeline stages in a step.
@@ -497,13 +497,13 @@ class ProfileSet(LongText, Exports):
     def overview(self) -> Overview:
         """Return the job at a glance: verdict, findings about ranks, groups, and the parts of each step of each rank.
 
-        The small files of ranks count, whether or not these were read, so that each step is the vendor's; ranks without
-        small files are read. If ranks are absent, at most eight others of at most 64 MB together are read, since only
-        their tasks tell who waits for whom: then steps are those of :meth:`breakdown`.
+        At most eight runs of at most 64 MB together are read, and their steps are those of :meth:`breakdown` and
+        :meth:`advice`. Of more or larger ones the small files of all ranks count, whether or not these were read, so
+        that each step is the vendor's; ranks without small files are read.
         """
         from npuprof.ranks.kept_overview import overview
 
-        return overview(self._settled())
+        return overview(self._settled(by_steps=True))
 
     @with_fallback("steps of all ranks")
     def plot_overview(self) -> go.Figure:
@@ -719,15 +719,15 @@ class ProfileSet(LongText, Exports):
         unread = [entry for entry in self._runs.entries if entry.outcome is None and not entry.is_cluster]
         return not unread or bool(self._ranks.scans.rows_of("step_times")) or self._is_small()
 
-    def _settled(self) -> RankTables:
+    def _settled(self, *, by_steps: bool = False) -> RankTables:
         """Return tables whose answers do not depend on what was read before.
 
-        Small files suffice, unless ranks are absent: only tasks tell who waits for these, so that few small runs are
-        read.
+        Small files suffice, with two exceptions: only tasks tell who waits for absent ranks, and with `by_steps` the
+        steps of a small job are those of its runs, as everywhere else. For both few small runs are read.
         """
         unread = self._ranks.unread()
         entries = [entry for entry in self._runs.entries if not entry.is_cluster]
-        if len(entries) > job.FEW or not transfers.absent_ranks(unread):
+        if len(self._runs.newest) > job.FEW or not (by_steps or transfers.absent_ranks(unread)):
             return unread
         if sum(size_of_files(entry.run.path) for entry in entries) > _SMALL_BYTES:
             return unread

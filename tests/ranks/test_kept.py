@@ -15,7 +15,8 @@ from npuprof.ranks import kept, overview, rank_tables
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.simulator.jobs import SIZES, Faults, simulate, text
 
-_JOB = simulate(replace(SIZES[8], steps=2, microbatches=2, layers=1), Faults(slow_ranks={5: 0.4}), seed=1)
+_PLAN = replace(SIZES[8], data=3, steps=2, microbatches=2, layers=1)  # of more than 8 ranks small files are read
+_JOB = simulate(_PLAN, Faults(slow_ranks={5: 0.4}), seed=1)
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
 
 pytestmark = pytest.mark.slow

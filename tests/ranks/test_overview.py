@@ -49,12 +49,11 @@ def _told(job: Job) -> dict[str, tuple[str, tuple[int, ...]]]:
 
 
 @pytest.mark.slow
-def test_the_overview_names_the_slow_rank_and_reads_small_files_only(runs: ProfileSet) -> None:
+def test_the_overview_names_the_slow_rank(runs: ProfileSet) -> None:
     seen = runs.overview()
     assert seen.verdict.startswith("Rank 5 takes ")
     assert seen.slow == [5]
     assert seen.caused.idxmax() == 5
-    assert set(runs.info["state"]) == {"found"}
     parts = [name for name in seen.steps if str(name).endswith("_ns") and name != "duration_ns"]
     assert (seen.steps[parts].sum(axis=1) == seen.steps["duration_ns"]).all()
     assert not seen.steps["communication_ns"].any()  # told by when the ranks came
@@ -67,12 +66,30 @@ def test_the_overview_names_the_slow_rank_and_reads_small_files_only(runs: Profi
 def test_waiting_of_a_step_is_that_of_the_collectives(runs: ProfileSet) -> None:
     steps = runs.overview().steps.set_index(["rank", "step"])
     sums = runs.waits().groupby(["rank", "step"])["wait_ns"].sum()
-    assert (
-        steps["waiting_ns"] - sums.reindex(steps.index)
-    ).abs().max() < 50  # nanoseconds: nothing hides communication here
+    waited = sums.reindex(steps.index)
+    assert ((steps["waiting_ns"] - waited) / waited).abs().max() < 0.001  # kernels of microseconds end meanwhile
     bars = {bar.name: np.array(bar.y, float) for bar in runs.plot_steps().data}
-    assert bars["waiting for other ranks"].sum() == pytest.approx(sums.sum() / 1e6, rel=1e-6)
+    assert bars["waiting for other ranks"].sum() == pytest.approx(steps["waiting_ns"].sum() / 1e6, rel=1e-6)
     assert "waiting and moving from when the ranks came" in runs.plot_steps().layout.title.text
+
+
+@pytest.mark.slow
+def test_a_small_job_has_its_own_steps_everywhere(folder: Path) -> None:
+    runs = load_set(folder)
+    seen, advised = runs.overview(), runs.advice()
+    assert sum(seen.parts.values()) == advised.step_ns
+    assert seen.parts == advised.parts()
+    steps = runs.breakdown().groupby(["rank", "step"])["duration_ns"].sum()
+    assert seen.steps.set_index(["rank", "step"])["duration_ns"].to_dict() == steps.to_dict()
+
+
+@pytest.mark.slow
+def test_small_files_of_many_ranks_suffice(tmp_path: Path) -> None:
+    plan = replace(_SMALL, data=3)
+    runs = load_set(text.write(simulate(plan, Faults(slow_ranks={9: 0.4}), 1), tmp_path, kernels=True))
+    assert runs.overview().slow == [9]
+    assert len(runs.side_by_side([1, 9]))
+    assert set(runs.info["state"]) == {"found"}
 
 
 def test_groups_are_told_by_their_ranks_where_no_file_says() -> None:
@@ -146,7 +163,6 @@ def test_ranks_beside_each_other(runs: ProfileSet) -> None:
     assert set(kernels["name"]) >= {"FlashAttentionScore", "MatMulV3"}
     attention = kernels[(kernels["name"] == "FlashAttentionScore").to_numpy(bool)].set_index("rank")["time_ns"]
     assert attention[5] / attention[1] == pytest.approx(1.4, rel=0.05)
-    assert set(runs.info["state"]) == {"found"}
     with pytest.raises(KeyError, match="rank 9 has no run"):
         runs.side_by_side([9])
 

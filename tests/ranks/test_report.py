@@ -72,7 +72,7 @@ def test_states_times_that_agree(job: Job) -> None:
     advice = runs.advice()
     assert f"{duration(advice.step_ns)} a step" in said
     seen = runs.overview()
-    assert sum(seen.parts.values()) == pytest.approx(advice.step_ns, rel=0.002)  # the vendor's steps, and our own
+    assert sum(seen.parts.values()) == pytest.approx(advice.step_ns, abs=len(seen.parts))
     assert seen.parts == load_set(runs.root).overview().parts
     parts = [name for name in seen.parts if name in seen.by_rank]
     assert (seen.by_rank[parts].sum(axis=1) - seen.by_rank["duration_ns"]).abs().max() < len(parts)

@@ -577,8 +577,7 @@ OF_RUN: tuple[Invariant, ...] = (
 
 OF_SET: tuple[Invariant, ...] = (
     Invariant("parts: breakdown() of the set and of each rank", _breakdown, partial(_every, _breakdown), _ANY),
-    # Of ranks that were not read, the overview has the steps of the vendor's small files.
-    Invariant("parts: overview() and breakdown() of each rank", _overview, _of_ranks, _ANY, least=1e3, of_whole=0.001),
+    Invariant("parts: overview() and breakdown() of each rank", _overview, _of_ranks, _ANY),
     Invariant("kernels: table of the set and of each rank", _table_of_set, partial(_every, _kernels), KERNELS),
     *(
         Invariant(
