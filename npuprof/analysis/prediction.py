@@ -37,6 +37,8 @@ class Prediction(LongText):
         For a run, a row per step: ``step``, ``recorded_ns``, ``replayed_ns``, ``predicted_ns`` and ``gain_ns``.
     gains_ns
         For a run, the gain of each step that the mean is over.
+    of_job
+        Whether the times are those of a job, which begin with its first collective.
     """
 
     recorded_ns: int
@@ -45,6 +47,7 @@ class Prediction(LongText):
     changes: tuple[str, ...] = ()
     steps: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
     gains_ns: tuple[int, ...] = field(default=(), repr=False, compare=False)
+    of_job: bool = False
 
     @property
     def gain_ns(self) -> int:
@@ -63,6 +66,11 @@ class Prediction(LongText):
             *(f"  {change}" for change in self.changes),
             f"  check: unchanged {duration(self.replayed_ns)}, recorded {duration(self.recorded_ns)}",
         ]
+        if self.of_job:
+            lines.append(
+                "  times are from the first start of a collective to the last end: a step also has what ranks do"
+            )
+            lines.append("  before and after, and a job all of its steps")
         if len(self.steps) > 1:
             lines.append(f"  {len(self.steps):,} steps, see .steps; the mean is of {len(self.gains_ns):,}")
         return "\n".join(lines)

@@ -325,7 +325,8 @@ def what_if(
         sums = pd.Series(own_ns).groupby(ranks).sum()
         own_ns = own_ns * (float(sums.mean()) / np.maximum(sums.reindex(ranks).to_numpy(np.float64), 1))
         changes.append(f"balance {balance}")
-    return Prediction(played.window_ns, unchanged, round(replay(played, own_ns, moving * transfer)), tuple(changes))
+    predicted = round(replay(played, own_ns, moving * transfer))
+    return Prediction(played.window_ns, unchanged, predicted, tuple(changes), of_job=True)
 
 
 def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
@@ -335,7 +336,7 @@ def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``rank``, ``kind`` (``own`` or ``transfer``), ``op_type``, ``group``, ``start_ns`` and ``duration_ns``, in order
-        of time; durations add up to that of the job.
+        of time; durations add up to the time from the first start of a collective to the last end.
     """
     played = job(communication)
     _refuse_clocks_apart(played)

@@ -559,13 +559,15 @@ class ProfileSet(LongText, Exports):
         return replace(predicted, changes=(*kernel_changes(kernels, kernel), *predicted.changes))
 
     def critical_path(self) -> pd.DataFrame:
-        """Return the critical path of the job; durations add up exactly to its time.
+        """Return the critical path of the job, from the first start of a collective to the last end.
+
+        A step of :meth:`overview` also has what ranks do before their first collective and after the last.
 
         Returns
         -------
         pandas.DataFrame
             ``rank``, ``kind`` (``own`` or ``transfer``), ``op_type``, ``group``, ``start_ns`` and ``duration_ns``, in
-            order of time; durations add up to that of the job.
+            order of time; durations add up exactly to that time, as in :meth:`what_if`.
         """
         from npuprof.analysis.rank_replay import critical_path
 

@@ -30,6 +30,7 @@ _MOST_LINES, _MOST_FOLDED = 12, 80
 _MOST_ROWS = 40
 _LEAST_ALIKE = 1 / 3  # of the lines of the shorter code: below that, lines at the same place have nothing in common
 _HARDLY = 0.1  # of the time before
+_COUNTERS = 0.5  # of the largest change of a part: one the other way that is as large is named beside it
 _HOST = "host"
 _ROWS = "Every row, tested for noise"
 _SAME_CODE = "the code is the same"
@@ -257,6 +258,7 @@ def _verdict(difference: Difference, changes: Sequence[_Change]) -> tuple[str, M
     alike = [change for change in changes if (change.delta_ns < 0) == (delta < 0)]
     most = max(alike, key=lambda change: abs(change.delta_ns), default=None)
     reason = f"{most.reason}." if most is not None and most.reason else ""
+    reason = _both_ways(difference) or reason
     if not difference.noise.is_known:
         return size, f"{reason} Too few steps tell whether it is noise.".strip()
     judged = [round(float(side.judged["duration_ns"].mean())) for side in (difference.a, difference.b)]
@@ -273,6 +275,29 @@ def _verdict(difference: Difference, changes: Sequence[_Change]) -> tuple[str, M
     if most is not None and most.is_sure and (most.label == OUTLIERS or _is_significant(difference)):
         return f"{size}, which may be noise", f"{reason} {interval}".strip()
     return "No clear difference", f"{size}, but the steps vary as much. {interval}"
+
+
+def _both_ways(difference: Difference) -> str:
+    """Return what takes more time and what takes less where both are large; empty if the step changes mostly one way.
+
+    Then the difference of the step is much smaller than what it is made of, and one of both alone would mislead.
+    """
+    top = difference.rows[(difference.rows["depth"] == 0).to_numpy(bool)]
+    deltas = dict(zip(top["part"].astype(str), top["delta_ns"].tolist(), strict=True))
+    along, against = (
+        max(deltas, key=lambda part: sign * deltas[part], default="")
+        for sign in (difference.delta_ns, -difference.delta_ns)
+    )
+    sizes = [abs(deltas.get(part, 0)) for part in (along, against)]
+    if deltas.get(along, 0) * deltas.get(against, 0) >= 0 or _COUNTERS * max(sizes) > min(sizes):
+        return ""
+    device = device_of(difference.a.runs[0].info, difference.a.runs[0].tables) or "device"
+    words = [
+        _LESS[part].format(f"{duration(size)} {'more' if deltas[part] > 0 else 'less'}", device=device)
+        for part, size in zip((along, against), sizes, strict=True)
+        if part in _LESS
+    ]
+    return f"{', but '.join(words)}." if len(words) == len(sizes) else ""
 
 
 def _is_significant(difference: Difference) -> bool:

@@ -128,3 +128,22 @@ def test_tasks_tell_of_absent_ranks_in_any_order(samples: Path) -> None:
     assert "waits it causes" not in set(runs.side_by_side()["part"])
     assert runs.blame()["wait_ns"].sum() == waits["wait_ns"].sum()
     assert sum(runs.overview().parts.values()) == runs.advice().step_ns
+
+
+@pytest.mark.slow
+def test_times_of_a_job_say_what_they_are_of(samples: Path) -> None:
+    runs = npuprof.load_set(samples / "torch_npu/llm_4ranks")
+    predicted = runs.what_if()
+    assert "from the first start of a collective to the last end" in str(predicted)
+    assert runs.critical_path()["duration_ns"].sum() == predicted.recorded_ns < runs.advice().step_ns
+    assert "of the faster rank of each stage" in runs.advice()["pipeline_imbalance"].detail
+    assert runs.advice().parts() == runs.overview().parts
+    assert "from the first start" not in str(runs[0].what_if())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("now", "before", "words"), [(0, 2, ("more", "less")), (2, 0, ("less", "more"))])
+def test_differences_name_both_large_terms(now: int, before: int, words: tuple[str, str], samples: Path) -> None:
+    runs = npuprof.load_set(samples / "torch_npu/llm_4ranks")
+    said = " ".join(str(runs[now] - runs[before]).split())
+    assert f"communication takes 143 ms {words[0]} time, but computing takes 169 ms {words[1]} time" in said

@@ -60,7 +60,7 @@ def _imbalance(facts: JobFacts, played: Job, parts: Sequence[Part]) -> Finding:
         title=title,
         cost_ns=0 if facts.job is None else facts.job.waiting_ns(),
         **gain,
-        detail=f"Outside collectives, a step takes {'; '.join(stage_times)}{reason}"
+        detail=f"Outside collectives, a step takes {'; '.join(stage_times)}{_of_which(stages)}{reason}"
         f"{same}{together and f'; {together}'}",
         action=f"Move layers away from stage {heaviest}; its LM head and loss count as layers."
         if alone is None
@@ -70,6 +70,14 @@ def _imbalance(facts: JobFacts, played: Job, parts: Sequence[Part]) -> Finding:
         rows=evidence,
         rank=of_rank,
     )
+
+
+def _of_which(stages: Sequence[Sequence[int]]) -> str:
+    """Return which rank of a stage the time of the stage is that of; empty if each stage has one."""
+    sizes = {len(stage) for stage in stages}
+    if sizes == {1}:
+        return ""
+    return " (of the faster rank of each stage)" if max(sizes) == 2 else " (of the middle rank of each stage)"
 
 
 def _alone(facts: JobFacts, stage: Sequence[int]) -> int | None:
