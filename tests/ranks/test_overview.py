@@ -65,9 +65,13 @@ def test_the_overview_names_the_slow_rank(runs: ProfileSet) -> None:
 @pytest.mark.slow
 def test_waiting_of_a_step_is_that_of_the_collectives(runs: ProfileSet) -> None:
     steps = runs.overview().steps.set_index(["rank", "step"])
-    sums = runs.waits().groupby(["rank", "step"])["wait_ns"].sum()
-    waited = sums.reindex(steps.index)
-    assert ((steps["waiting_ns"] - waited) / waited).abs().max() < 0.001  # kernels of microseconds end meanwhile
+    # Timelines are rounded, so a kernel may end when a collective has begun: that time is computing, and the rest of
+    # the collectives of a step is split as they are.
+    exposed = steps["waiting_ns"] + steps["moving_ns"]
+    of_steps = runs.waits().groupby(["rank", "step"])[["wait_ns", "moving_ns"]].sum().reindex(steps.index)
+    whole = of_steps.sum(axis=1)
+    assert (whole - exposed).between(0, 27 * 2 * 200).all()  # both ends of 27 collectives, in nanoseconds
+    assert (steps["waiting_ns"] - of_steps["wait_ns"] * exposed / whole).abs().max() <= 0.5
     bars = {bar.name: np.array(bar.y, float) for bar in runs.plot_steps().data}
     assert bars["waiting for other ranks"].sum() == pytest.approx(steps["waiting_ns"].sum() / 1e6, rel=1e-6)
     assert "waiting and moving from when the ranks came" in runs.plot_steps().layout.title.text
