@@ -139,7 +139,7 @@ _STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "advice": {
         "a possible gain of at least {:g} % of a step are listed": (100 * findings._SHOWN,),
         "has more than {:,} tasks": (facts._MOST_TASKS,),
-        "known by ending within {:g} ms of each other": (rank_pairs._CLOSE_NS / 1e6,),
+        "known by ending within {:g} ms of each other": (rank_pairs.CLOSE_NS / 1e6,),
         "somebody waited for more than {:g} ms in it": (rank_waits.LEAST_WAIT_NS / 1e6,),
         "wait by wait in jobs of up to {} ranks": (rank_blame._MOST_RANKS,),
         "in some step began within {:g} µs after it": (rank_lanes._NEAR_NS / 1e3,),

@@ -47,6 +47,18 @@ from npuprof.errors import NpuprofError
 from npuprof.tables.info import Info
 from npuprof.words.quantities import formatted_ranks
 
+_CLOCKS_APART = (
+    "synchronise the clocks of the hosts, or call a collective of all ranks in each step: nothing tells how far apart "
+    "these clocks are, and so who waits for whom"
+)
+"""What to do where sends alone join ranks, and do not tell the offset of their clocks."""
+
+_UNPAIRED = (
+    "load complete results of {}: their sends and receives do not pair, so that nothing tells when each reached a "
+    "message, and who waits for whom"
+)
+"""What to do where messages lack their other side."""
+
 
 @dataclass(frozen=True)
 class Times:
@@ -283,7 +295,8 @@ class JobFacts(Facts):
         if self.played is None:
             return []
         either = or_hosts(self.played, self.punctual.own_ns, self.stages(), self.hosts, self._of_ranks)
-        stage = uneven(self.played, self.punctual.without(either).own_ns, self.stages())
+        even = self.punctual.without(either)
+        stage = uneven(self.played, even.own_ns, self.stages(), joined=bool(self.unmatched))
         slow = self.slow_links
         links = [] if slow is None else link_suspects(self.played, slow, self.usual.moving_ns)
         return at_most([*either, *([stage] if stage else []), *links, *self._of_ranks], MOST)
@@ -416,6 +429,21 @@ class JobFacts(Facts):
         rows = self.job.rows[without_group(self.job.rows)]
         return int(rows["moving_ns"].sum()) > WORTH * self.usual_ns * self.steps * len(self.job.ranks)
 
+    @cached_property
+    def unmatched(self) -> str:
+        """What to do where the two sides of sends are not matched, so that arrivals are not known; empty otherwise.
+
+        Nothing tells who waits for whom then: only the own times of ranks can be compared.
+        """
+        played = self._collectives
+        if played is None:
+            return ""
+        if played.are_clocks_apart:
+            return _CLOCKS_APART
+        if played.unpaired is not None:
+            return _UNPAIRED.format("ranks {} and {}".format(*played.unpaired))
+        return _UNPAIRED.format("all ranks") if not self.missing and played.has_lone_sends else ""
+
     @property
     def modelled(self) -> bool:
         """Whether the collectives of all absent ranks are known well enough to replay them."""
@@ -460,7 +488,7 @@ class JobFacts(Facts):
     def _replayed_ns(self) -> float | None:
         """The time of a replay of the unchanged job; None if it differs from the recorded time."""
         played = self.played
-        if played is None:
+        if played is None or self.unmatched:
             return None
         try:
             unchanged = replay(played, self.recorded.own_ns, self.recorded.moving_ns)

@@ -81,6 +81,8 @@ def advise_job(
                 alone.setdefault(finding.rule, []).append(_rank_finding(finding, rank, facts))
     if together[absent_ranks.NAME].state != "cannot tell":  # what they are waited for is known
         alone.pop(waiting.NAME, None)
+    for name in (waiting.NAME, exposed_communication.RULE.name) if facts.unmatched else ():
+        alone.pop(name, None)  # a rank alone cannot tell either
     alone.pop(outliers.RULE.name, None)  # those of the job are the same for all ranks
     known = {name: finding for name, finding in together.items() if finding.state != "cannot tell" or name not in alone}
     single = [each for name in alone if name not in known for each in _of_one_rank(alone[name], facts)]

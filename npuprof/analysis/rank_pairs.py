@@ -18,10 +18,11 @@ from npuprof.arrays import Bools, Int64
 POINT_TO_POINT = r"send|recv|receive"
 """What the types of sends and receives have in common."""
 
-_CLOSE_NS = 100_000
+CLOSE_NS = 100_000
 """Both sides of a transfer end within this time, by clocks that are aligned: 30 us were measured."""
 _MOSTLY = 0.5  # of the operators of a group: joined in their order, they end together
 _PAIR = ", ranks {} and {}"
+_PART = re.compile(r", pair \d+$")
 _OF_PAIR = re.compile(r", ranks (\d+) and (\d+)$")
 _NO_WAY, _UP, _DOWN = -1, -2, -3  # kinds of operators that are joined in their order: which way they move data
 
@@ -30,6 +31,11 @@ def ranks_of_pair(group: str) -> tuple[int, ...]:
     """Return the two ranks of a group that :func:`by_peers` made; none for other groups."""
     match = _OF_PAIR.search(group)
     return (int(match[1]), int(match[2])) if match else ()
+
+
+def group_of_pair(group: str) -> str:
+    """Return the group that one of :func:`pairs` is a part of, as it is called there; itself of any other."""
+    return _PART.sub("", group)
 
 
 def by_peers(named: pd.DataFrame) -> tuple[pd.Series[str], Int64]:
@@ -73,14 +79,14 @@ def by_peers(named: pd.DataFrame) -> tuple[pd.Series[str], Int64]:
     return groups, ways.to_numpy(np.int64)
 
 
-def pairs(group: Int64, op: Int64, rank: Int64, ends_ns: Int64) -> Int64:
+def pairs(group: Int64, op: Int64, rank: Int64, ends_ns: Int64, reference: Int64) -> Int64:
     """Return a number for each operator and its other side: equal for both, and different for all others.
 
     Parameters
     ----------
-    group, op, rank, ends_ns
+    group, op, rank, ends_ns, reference
         Of sends and receives: the number of the group, that of the operator where the k-th ones of a group are joined,
-        the rank, and the end on a common clock.
+        the rank, the end, and the clock that it is on.
 
     Returns
     -------
@@ -94,7 +100,7 @@ def pairs(group: Int64, op: Int64, rank: Int64, ends_ns: Int64) -> Int64:
     count = 0
     for key in np.flatnonzero(pair < _MOSTLY * several).tolist():
         rows = np.flatnonzero(group == key)
-        of_pair = _of_group(rank[rows], ends_ns[rows])
+        of_pair = _of_group(rank[rows], ends_ns[rows], reference[rows])
         numbers[rows] = of_pair + count
         count += int(of_pair.max()) + 1
     return numbers
@@ -108,11 +114,14 @@ def _together(op: Int64, ends_ns: Int64) -> tuple[Bools, Bools]:
     np.minimum.at(first, number, ends_ns)
     np.maximum.at(last, number, ends_ns)
     size = np.bincount(number, minlength=len(first))
-    return (size > 1)[number], ((size > 1) & (last - first <= _CLOSE_NS))[number]
+    return (size > 1)[number], ((size > 1) & (last - first <= CLOSE_NS))[number]
 
 
-def _of_group(rank: Int64, ends_ns: Int64) -> Int64:
-    """Return the numbers of one group: each rank is paired with the next one first, and the last one with the first."""
+def _of_group(rank: Int64, ends_ns: Int64, reference: Int64) -> Int64:
+    """Return the numbers of one group: each rank is paired with the next one first, and the last one with the first.
+
+    Ends on clocks that nothing joins coincide by chance: they count only if most of them do.
+    """
     ranks = np.unique(rank).tolist()
     numbers = np.full(len(rank), -1, np.int64)
     neighbours = [*itertools.pairwise(ranks), *([(ranks[0], ranks[-1])] if len(ranks) > 2 else [])]
@@ -124,7 +133,9 @@ def _of_group(rank: Int64, ends_ns: Int64) -> Int64:
         nearest = _nearest(ends_ns[left], ends_ns[right])
         back = _nearest(ends_ns[right], ends_ns[left])
         mutual = np.flatnonzero(back[nearest] == np.arange(len(left)))
-        close = mutual[np.abs(ends_ns[left[mutual]] - ends_ns[right[nearest[mutual]]]) <= _CLOSE_NS]
+        close = mutual[np.abs(ends_ns[left[mutual]] - ends_ns[right[nearest[mutual]]]) <= CLOSE_NS]
+        if reference[left[0]] != reference[right[0]] and len(close) < _MOSTLY * min(len(left), len(right)):
+            continue
         numbers[left[close]] = numbers[right[nearest[close]]] = number
     alone = np.flatnonzero(numbers < 0)
     numbers[alone] = len(neighbours) + np.arange(len(alone))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -15,7 +15,8 @@ import pandas as pd
 from npuprof.analysis.prediction import TOLERANCE, Prediction, checked_factor, checked_factors
 from npuprof.analysis.rank_clocks import Clocks
 from npuprof.analysis.rank_order import Waves, waves
-from npuprof.analysis.rank_waits import aligned
+from npuprof.analysis.rank_pairs import CLOSE_NS, POINT_TO_POINT, group_of_pair
+from npuprof.analysis.rank_waits import aligned, of_two_clocks
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import NpuprofError, OptionsError
 
@@ -71,14 +72,97 @@ class Job:
         A collective in common, even through other ranks, synchronises the clocks of ranks.
         """
         ends = self.rows["start_ns"] + self.rows["wait_ns"] + self.rows["moving_ns"]
-        references = self.clocks.references[np.searchsorted(self.clocks.ranks, self.rows["rank"].to_numpy(np.int64))]
-        spans = pd.DataFrame({"start": self.rows["start_ns"], "end": ends}).groupby(references)
+        spans = pd.DataFrame({"start": self.rows["start_ns"], "end": ends}).groupby(self.references)
         bounds = spans.agg(start=("start", "min"), end=("end", "max")).sort_values("start")
         late = np.flatnonzero(bounds["start"].to_numpy()[1:] > bounds["end"].cummax().to_numpy()[:-1])
         if not len(late):
             return None
         first, second = (int(self.clocks.ranks[bounds.index[place]]) for place in (late[0], late[0] + 1))
         return first, second
+
+    @cached_property
+    def references(self) -> Int64:
+        """The number of the clock of each row: the same for ranks whose clocks are synchronised."""
+        places = np.searchsorted(self.clocks.ranks, self.rows["rank"].to_numpy(np.int64))
+        references: Int64 = self.clocks.references[places].astype(np.int64)
+        return references
+
+    @cached_property
+    def are_clocks_apart(self) -> bool:
+        """Whether ranks that send to each other have clocks that nothing synchronises.
+
+        By these clocks no arrival at a send can be compared: who waits for whom is not known.
+        """
+        if not len(self.rows) or (self.references == self.references[0]).all():
+            return False
+        between = of_two_clocks(self.rows["op"].to_numpy(np.int64), self.references)
+        return bool((self._is_send & (between | self._is_alone)).any())
+
+    @cached_property
+    def unpaired(self) -> tuple[int, int] | None:
+        """Two ranks whose sends and receives do not pair.
+
+        One has more in a step, they do not end together, or one ends before its other side begins.
+
+        A message that one of them lacks makes pairs of the others that are none. None if all pair.
+        """
+        sends = self.rows[self._is_send][["rank", "group", "op", "start_ns", "wait_ns", "moving_ns"]]
+        sends = sends.assign(group=pd.factorize(sends["group"])[0], step=self.step_places[self._is_send])
+        known = set(zip(self.rows["rank"].tolist(), self.step_places.tolist(), strict=True))
+        apart, crossing = self._apart_ns(sends), self._crossing(sends)
+        for group, of_group in sends.groupby("group"):
+            ranks = sorted(set(of_group["rank"].tolist()))
+            if len(ranks) != 2:  # the other side is not here, or the group has several
+                continue
+            counts = of_group.groupby(["step", "rank"]).size().unstack(fill_value=0)
+            both = [all((rank, step) in known for rank in ranks) for step in counts.index]
+            uneven = bool((counts.nunique(axis=1) > 1)[both].any())
+            if uneven or group in crossing or apart[group] > TOLERANCE * self.window_ns:
+                return int(ranks[0]), int(ranks[1])
+        return None
+
+    @cached_property
+    def has_lone_sends(self) -> bool:
+        """Whether sends or receives lack their other side in groups of several ranks here that have their step."""
+        is_lone = self._is_send & self._is_alone
+        if not is_lone.any():
+            return False
+        sends = self.rows[self._is_send][["rank"]].assign(step=self.step_places[self._is_send])
+        sends["group"] = [group_of_pair(str(group)) for group in self.rows["group"][self._is_send]]
+        ranks_of = {group: set(ranks.tolist()) for group, ranks in sends.groupby("group")["rank"]}
+        ranks_in = {step: set(ranks.tolist()) for step, ranks in self.rows["rank"].groupby(self.step_places)}
+        lone = sends[is_lone[self._is_send]]
+        return any(
+            len(ranks_of[group]) > 1 and ranks_of[group] <= ranks_in[step]
+            for group, step in lone[["group", "step"]].drop_duplicates().itertuples(index=False, name=None)
+        )
+
+    def _apart_ns(self, sends: pd.DataFrame) -> pd.Series[int]:
+        """Return how far the two ends of the messages of each group are apart in sum, but for what is usual."""
+        end = sends["start_ns"] + sends["wait_ns"] + sends["moving_ns"]
+        ends = sends.assign(end=end).groupby(["group", "op"])["end"]
+        apart = ends.max() - ends.min()
+        sums: pd.Series[int] = apart.where(apart > CLOSE_NS, 0).groupby(level=0).sum()
+        return sums
+
+    def _crossing(self, sends: pd.DataFrame) -> set[int]:
+        """Return the groups with a message one side of which ends before the other begins."""
+        end = sends["start_ns"] + sends["wait_ns"] + sends["moving_ns"]
+        latest = sends["start_ns"].groupby(sends["op"]).transform("max")
+        return set(sends["group"][end < latest - CLOSE_NS].tolist())
+
+    @cached_property
+    def _is_send(self) -> Bools:
+        types = self.rows["op_type"].astype("category")
+        sends = types.cat.categories.astype(str).str.contains(POINT_TO_POINT, case=False, regex=True)
+        is_send: Bools = np.append(sends, False)[types.cat.codes.to_numpy()].astype(bool)
+        return is_send
+
+    @cached_property
+    def _is_alone(self) -> Bools:
+        op = self.rows["op"].to_numpy(np.int64)
+        alone: Bools = np.bincount(op)[op] == 1
+        return alone
 
     @cached_property
     def steps(self) -> Int64:
@@ -121,11 +205,15 @@ class Job:
     @cached_property
     def usual_ns(self) -> float:
         """The median time of a step, from the last end of the one before to its own."""
-        ends = np.full(len(self.steps), self.start_ns, np.int64)
         times = [self.rows[name].to_numpy(np.int64) for name in ("start_ns", "wait_ns", "moving_ns")]
-        np.maximum.at(ends, self.step_places, times[0] + times[1] + times[2])
-        lengths = np.diff(np.maximum.accumulate(ends), prepend=self.start_ns)
-        return float(np.median(lengths)) if len(lengths) else 0.0
+        usual = [0.0]
+        for clock in np.unique(self.references).tolist():
+            here = self.references == clock
+            start, ends = int(times[0][here].min()), np.full(len(self.steps), -1, np.int64)
+            np.maximum.at(ends, self.step_places[here], sum(each[here] for each in times))
+            ends = ends[ends >= 0]  # steps of other ranks only
+            usual.append(float(np.median(np.diff(np.maximum.accumulate(ends), prepend=start))))
+        return max(usual)
 
 
 def job(communication: pd.DataFrame) -> Job:
@@ -156,7 +244,11 @@ def job(communication: pd.DataFrame) -> Job:
     first = np.append(True, rank[1:] != rank[:-1])
     before = np.where(first, starts.min(), np.append(0, ends[:-1]))
     prepared = rows.assign(own_ns=starts - before)
-    return Job(tuple(sorted(set(rank.tolist()))), prepared, int(starts.min()), int(ends.max()), estimated)
+    played = Job(tuple(sorted(set(rank.tolist()))), prepared, int(starts.min()), int(ends.max()), estimated)
+    if not played.are_clocks_apart:
+        return played
+    begins = pd.Series(starts).groupby(played.references).transform("min").to_numpy(np.int64)  # on each clock
+    return replace(played, rows=prepared.assign(own_ns=starts - np.where(first, begins, before)))
 
 
 def _with_groups(communication: pd.DataFrame) -> pd.DataFrame:
@@ -202,6 +294,21 @@ def _refuse_clocks_apart(played: Job) -> None:
         raise NpuprofError(
             f"no collective synchronises the clocks of ranks {first} and {second}, and by these clocks one ends before "
             "the other begins: synchronise the clocks of the hosts, or load ranks that have a collective in common"
+        )
+    if played.are_clocks_apart:
+        raise NpuprofError(
+            "only sends join some ranks, and do not tell how far apart their clocks are, so that nothing tells who "
+            "waits for whom: synchronise the clocks of the hosts, or call a collective of all ranks in each step"
+        )
+
+
+def _refuse_unpaired(played: Job) -> None:
+    _refuse_clocks_apart(played)
+    if played.unpaired is not None:
+        first, second = played.unpaired
+        raise NpuprofError(
+            f"sends and receives of ranks {first} and {second} do not pair: one has more of them in a step, or they "
+            "end apart, so that nothing tells who waits for whom: load complete results of both"
         )
 
 
@@ -308,6 +415,7 @@ def what_if(
     played = job(communication)
     checked_factors("rank", rank or {}, dict.fromkeys(played.ranks))
     own_ns, moving = played.rows["own_ns"].to_numpy(np.float64), recorded_moving(played)
+    _refuse_unpaired(played)
     unchanged = round(replay(played, own_ns, moving))
     if abs(unchanged - played.window_ns) > TOLERANCE * played.window_ns:
         raise NpuprofError(
@@ -339,7 +447,7 @@ def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
         of time; durations add up to the time from the first start of a collective to the last end.
     """
     played = job(communication)
-    _refuse_clocks_apart(played)
+    _refuse_unpaired(played)
     rows = played.rows
     starts = rows["start_ns"].to_numpy(np.int64)
     ends = starts + rows["wait_ns"].to_numpy(np.int64) + rows["moving_ns"].to_numpy(np.int64)

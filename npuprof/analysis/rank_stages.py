@@ -21,7 +21,7 @@ def of_stages(played: Job, own_ns: Floats, stages: Sequence[Sequence[int]]) -> l
     return [round(float(lower_median(sums[list(stage)].to_numpy(np.float64), axis=0))) for stage in stages]
 
 
-def uneven(played: Job, own_ns: Floats, stages: Sequence[Sequence[int]]) -> Suspect | None:
+def uneven(played: Job, own_ns: Floats, stages: Sequence[Sequence[int]], *, joined: bool = False) -> Suspect | None:
     """Return the stage with the most work if that is 5 % over the mean; None where nothing connects all stages.
 
     Without it the same work is spread evenly over all ranks.
@@ -34,9 +34,11 @@ def uneven(played: Job, own_ns: Floats, stages: Sequence[Sequence[int]]) -> Susp
         The time of each row's rank before it arrives, as if no rank were slow.
     stages
         The ranks of each stage.
+    joined
+        Whether the stages are known to be of one job, though nothing connects their clocks.
     """
     times = of_stages(played, own_ns, stages)
-    if len(stages) < 2 or max(times) <= (1 + _UNEVEN) * float(np.mean(times)) or not connected(played):
+    if len(stages) < 2 or max(times) <= (1 + _UNEVEN) * float(np.mean(times)) or not (joined or connected(played)):
         return None
     rank = played.rows["rank"].to_numpy(np.int64)
     sums = pd.Series(own_ns).groupby(rank).sum()

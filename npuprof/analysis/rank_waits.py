@@ -142,8 +142,10 @@ def _by_pairs(joined: pd.DataFrame, is_send: Bools, group: Int32, way: Int64) ->
     """Return operators in which sends that do not end together are of groups of two ranks, by their ends."""
     rows = np.flatnonzero(is_send)
     rank = joined["rank"].to_numpy(np.int64)
-    ends = clocks(joined).corrected(rank, (joined["start_ns"] + joined["duration_ns"]).to_numpy(np.int64))[rows]
-    of_pair = pairs(group.astype(np.int64)[rows], joined["op"].to_numpy(np.int64)[rows], rank[rows], ends)
+    estimated = clocks(joined)
+    ends = estimated.corrected(rank, (joined["start_ns"] + joined["duration_ns"]).to_numpy(np.int64))[rows]
+    reference = estimated.references[np.searchsorted(estimated.ranks, rank[rows])].astype(np.int64)
+    of_pair = pairs(group.astype(np.int64)[rows], joined["op"].to_numpy(np.int64)[rows], rank[rows], ends, reference)
     if (of_pair < 0).all():
         return joined
     changed = rows[of_pair >= 0]
@@ -215,7 +217,7 @@ def waits(communication: pd.DataFrame) -> pd.DataFrame:
 
     Starts are corrected by :func:`npuprof.analysis.rank_clocks.clocks`. A member waits until the last member starts, at
     most for its own duration; the rest of the duration moves data. An operator with a single profiled member has no
-    wait.
+    wait, nor has one of members whose clocks nothing synchronises: how long they waited is not known.
 
     Parameters
     ----------
@@ -246,6 +248,7 @@ def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
     last_rank[op[at_last]] = rank[at_last]
     duration = rows["duration_ns"].to_numpy(np.int64)
     wait = np.minimum(latest[op] - start, duration)
+    wait[of_two_clocks(op, estimated.references[np.searchsorted(estimated.ranks, rank)].astype(np.int64))] = 0
     step = rows["step"].to_numpy(np.int64)
     columns = {
         "rank": rank,
@@ -260,6 +263,15 @@ def aligned(communication: pd.DataFrame) -> tuple[pd.DataFrame, Clocks]:
     }
     frame: pd.DataFrame = pd.DataFrame(columns, copy=False)
     return frame, estimated
+
+
+def of_two_clocks(op: Int64, reference: Int64) -> Bools:
+    """Return which rows are of operators whose members are on several clocks, by the clock that each row is on."""
+    first, last = np.full((2, int(op.max(initial=-1)) + 1), [[np.iinfo(np.int64).max], [-1]])
+    np.minimum.at(first, op, reference)
+    np.maximum.at(last, op, reference)
+    several: Bools = (first < last)[op]
+    return several
 
 
 def counts(rows: pd.DataFrame, estimated: Clocks) -> Bools:

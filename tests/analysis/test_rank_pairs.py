@@ -17,7 +17,7 @@ from tests.advice.test_job import advice_of
 pytestmark = pytest.mark.slow
 
 _REPLICAS = 2
-_PLAN = Plan(1, 4, _REPLICAS, steps=3, microbatches=8, layers=1, ranks_per_host=2)
+_PLAN = Plan(1, 4, _REPLICAS, steps=3, microbatches=8, layers=1, ranks_per_host=2, barrier=True)
 _TIMES = ["wait_ns", "moving_ns", "last_rank"]
 
 

@@ -111,7 +111,12 @@ def test_groups_are_told_by_their_ranks_where_no_file_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "plan", [_SMALL, Plan(1, 4, 1, steps=1, microbatches=6, layers=1), Plan(1, 2, 1, microbatches=1)]
+    "plan",
+    [
+        _SMALL,
+        Plan(1, 4, 1, steps=1, microbatches=6, layers=1, barrier=True),
+        Plan(1, 2, 1, microbatches=1, barrier=True),
+    ],
 )
 def test_the_microbatches_of_a_pipeline_follow_from_its_sends(plan: Plan) -> None:
     job = simulate(plan, Faults(clock_ms=0, drift=0), 1)

@@ -15,6 +15,8 @@ _MOST = 3
 
 def check(facts: JobFacts) -> Finding:
     """Fire if a job without transfers would be more than 5 % of a step faster."""
+    if facts.unmatched:
+        return Finding(NAME, "cannot tell", collect=facts.unmatched)
     gain = None if facts.absent else _free(facts)
     if facts.job is None or gain is None:
         return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")

@@ -9,6 +9,7 @@ from npuprof.analysis.rank_joint import Part
 from npuprof.words.quantities import duration
 
 NAME = "late_host"
+_MOST = 3
 
 
 def check(facts: JobFacts) -> Finding:
@@ -18,7 +19,7 @@ def check(facts: JobFacts) -> Finding:
         return Finding(NAME, "cannot tell", collect=collect)
     parts = _parts(facts)
     if not parts:
-        return Finding(NAME, "clean")
+        return _none(facts)
     worst = max(parts, key=lambda part: part.suspect.extra_ns).suspect
     called_name = ranks_called(worst.ranks)
     number = f"collective {worst.first + 1} of a step" if worst.first else "the first collective of a step"
@@ -42,6 +43,22 @@ def check(facts: JobFacts) -> Finding:
         rows=facts.members[worst.ranks[0]].tables["communication"],
         rank=worst.ranks[0],
     )
+
+
+def _none(facts: JobFacts) -> Finding:
+    """Return that no host is late, if each has a rank that is compared with one of another host."""
+    compared = {
+        facts.hosts[rank]
+        for role in facts.roles
+        if len({facts.hosts[rank] for rank in role.ranks if rank in facts.hosts}) > 1
+        for rank in role.ranks
+        if rank in facts.hosts
+    }
+    alone = sorted({str(host) for host in set(facts.hosts.values()) - compared})
+    if not alone or (len(set(facts.hosts.values())) == 1 and not facts.absent):
+        return Finding(NAME, "clean")
+    collect = f"load profiles of other hosts whose ranks do the same as those of {' and '.join(alone[:_MOST])}"
+    return Finding(NAME, "cannot tell", collect=collect + (" and others" if len(alone) > _MOST else ""))
 
 
 def _parts(facts: JobFacts) -> list[Part]:

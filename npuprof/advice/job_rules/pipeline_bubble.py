@@ -32,6 +32,8 @@ def check(facts: JobFacts) -> Finding:
     stages = [[rank for rank in stage if rank in facts.members] for stage in facts.stages()]
     if facts.job is None:
         return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
+    if facts.unmatched:
+        return Finding(NAME, "cannot tell", collect=facts.unmatched)
     rows = facts.job.rows
     sends = rows["op_type"].str.contains(POINT_TO_POINT, case=False, regex=True).to_numpy(bool)
     if len(stages) < 2 or not sends.any():

@@ -14,7 +14,9 @@ from npuprof.advice.job import JobFacts, JobRule, Times
 from npuprof.advice.wording import named_parts, ranks_called
 from npuprof.analysis.kernel_flops import shapes
 from npuprof.analysis.rank_joint import Part
+from npuprof.analysis.rank_pairs import POINT_TO_POINT
 from npuprof.analysis.rank_replay import Job
+from npuprof.analysis.rank_roles import connected
 from npuprof.analysis.rank_stages import of_stages
 from npuprof.analysis.rank_suspects import Suspect
 from npuprof.arrays import Bools, Int64
@@ -30,7 +32,14 @@ def check(facts: JobFacts) -> Finding:
     if facts.played is None:
         return Finding(NAME, "cannot tell", collect="load the profiles of ranks of several stages, with collectives")
     parts = facts.parts("stage")
-    return _imbalance(facts, facts.played, parts) if parts else Finding(NAME, "clean")
+    if parts:
+        return _imbalance(facts, facts.played, parts)
+    of_others = "load the profiles of ranks of all stages, with the sends or collectives that join them"
+    if len(facts.stages()) < 2:
+        sends = facts.played.rows["op_type"].astype(str).str.contains(POINT_TO_POINT, case=False, regex=True).any()
+        return Finding(NAME, "cannot tell", collect=of_others) if sends and facts.absent else Finding(NAME, "clean")
+    joined = facts.unmatched or connected(facts.played)
+    return Finding(NAME, "clean") if joined else Finding(NAME, "cannot tell", collect=of_others)
 
 
 def _imbalance(facts: JobFacts, played: Job, parts: Sequence[Part]) -> Finding:

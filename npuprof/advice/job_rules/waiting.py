@@ -19,6 +19,8 @@ def check(facts: JobFacts) -> Finding:
     """Fire if a rank waits for other ranks for more than 2 % of the step, and name the ranks that cause the waits."""
     if facts.job is None or facts.absent:
         return Finding(NAME, "cannot tell", collect="load the profiles of all ranks, with collectives")
+    if facts.unmatched:
+        return Finding(NAME, "cannot tell", collect=facts.unmatched)
     cost = facts.job.waiting_ns()
     if cost <= _THRESHOLD * facts.usual_ns:
         return Finding(NAME, "clean", cost_ns=cost)

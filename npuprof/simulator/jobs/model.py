@@ -41,7 +41,11 @@ TRANSFER: Mapping[Kind, tuple[int, int]] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The size of a job, and the relative variation of its pieces (`jitter`)."""
+    """The size of a job, and the relative variation of its pieces (`jitter`).
+
+    With `barrier`, all ranks of a pipeline meet in a collective at the end of each step, as for a common norm of
+    gradients. Without it, stages are joined by sends only.
+    """
 
     tensor: int
     pipeline: int
@@ -51,6 +55,7 @@ class Plan:
     layers: int = 4
     jitter: float = 0.015
     ranks_per_host: int = 8
+    barrier: bool = False
 
     @property
     def ranks(self) -> int:
@@ -59,12 +64,12 @@ class Plan:
 
 
 SIZES: Mapping[int, Plan] = {
-    8: Plan(2, 2, 2, microbatches=8),
-    64: Plan(4, 4, 4, microbatches=16),
-    512: Plan(8, 8, 8, microbatches=32),
-    1000: Plan(8, 5, 25, microbatches=20),
+    8: Plan(2, 2, 2, microbatches=8, barrier=True),
+    64: Plan(4, 4, 4, microbatches=16, barrier=True),
+    512: Plan(8, 8, 8, microbatches=32, barrier=True),
+    1000: Plan(8, 5, 25, microbatches=20, barrier=True),
 }
-"""Jobs by number of ranks; ``replace(SIZES[1000], steps=9)`` has some 3,000 operators on each rank."""
+"""Jobs with a barrier, by number of ranks; ``replace(SIZES[1000], steps=9)`` has some 3,000 operators on each rank."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +226,7 @@ def _members(plan: Plan, stage: int, replica: int, part: int) -> Iterator[tuple[
         yield "next", (rank(stage, replica, part), rank(stage + 1, replica, part))
     if stage:
         yield "prev", (rank(stage - 1, replica, part), rank(stage, replica, part))
-    if plan.tensor * plan.pipeline > 1:
+    if plan.barrier and plan.tensor * plan.pipeline > 1:
         yield "mp", tuple(rank(at, replica, each) for at in range(plan.pipeline) for each in range(plan.tensor))
 
 
@@ -237,7 +242,7 @@ def _program(plan: Plan, stage: int) -> list[Op]:
 
     def meet(kind: Kind, op_type: str) -> None:
         nonlocal host, device
-        there = {"tp": plan.tensor > 1, "dp": plan.data > 1, "mp": plan.tensor * plan.pipeline > 1}
+        there = {"tp": plan.tensor > 1, "dp": plan.data > 1, "mp": plan.barrier and plan.tensor * plan.pipeline > 1}
         if there.get(kind, 0 <= stage + (1 if kind == "next" else -1) < plan.pipeline):
             ops.append(Op(step, kind, op_type, subject, host, device))
             host = device = 0
