@@ -337,18 +337,14 @@ class _Sampler:
 
         The second number is the line that the innermost function of the user runs; 0 without one.
         """
-        path: list[int] = []  # leaf first
-        line = 0
+        path: list[types.FrameType] = []  # leaf first
         loop_at = 0
         loop_frame: types.FrameType | None = None
         frame: types.FrameType | None = leaf
         while frame is not None:
-            index = self._tree.frame(frame)
-            if loop_frame is None and self._tree.steps[index] is LoopFrame.LOOP:
+            if loop_frame is None and self._tree.steps[self._tree.frame(frame)] is LoopFrame.LOOP:
                 loop_at, loop_frame = len(path), frame
-            if not line and self._tree.are_users[index]:
-                line = frame.f_lineno or 0
-            path.append(index)
+            path.append(frame)
             frame = frame.f_back
         path.reverse()
         if loop_frame is not None:
@@ -356,24 +352,28 @@ class _Sampler:
             path = self._join_awaiting(path[:loop_at], path[loop_at:], loop_frame)
         if len(path) > _MAX_DEPTH:
             self._too_deep = True
-            del path[_MAX_DEPTH:]
-        return self._tree.node(path), line
+        numbers = [self._tree.frame(each) for each in path]
+        # Of what waits, the line of its `await`, not that of what runs the loop.
+        are_users = self._tree.are_users
+        at = next((at for at in range(len(path) - 1, -1, -1) if are_users[numbers[at]]), -1)
+        return self._tree.node(numbers[:_MAX_DEPTH]), 0 if at < 0 else path[at].f_lineno or 0
 
-    def _join_awaiting(self, outer: list[int], inner: list[int], loop_frame: types.FrameType) -> list[int]:
+    def _join_awaiting(
+        self, outer: list[types.FrameType], inner: list[types.FrameType], loop_frame: types.FrameType
+    ) -> list[types.FrameType]:
         """Join the frames outside a loop, the waiting coroutines, and the frames that the loop runs."""
         loop = await_chains.running_loop(loop_frame)
         if loop is None:
             return outer + inner
-        steps = self._tree.steps
-        callback_runs = any(steps[index] is LoopFrame.CALLBACK for index in inner)
+        steps = [self._tree.steps[self._tree.frame(each)] for each in inner]
         if (running := asyncio.current_task(loop)) is not None:
             waiting = await_chains.awaiting_frames(running)
-        elif not callback_runs and (task := self._main_tasks.of(loop)) is not None:
-            waiting, inner = await_chains.waiting_frames(task), []
+        elif LoopFrame.CALLBACK not in steps and (task := self._main_tasks.of(loop)) is not None:
+            waiting, inner, steps = await_chains.waiting_frames(task), [], []
         else:
             return outer + inner
-        inner = [index for index in inner if steps[index] is LoopFrame.NONE]
-        return [*outer, *(self._tree.frame(frame) for frame in waiting), *inner]
+        of_code = [each for each, step in zip(inner, steps, strict=True) if step is LoopFrame.NONE]
+        return [*outer, *waiting, *of_code]
 
 
 class _NativeIds:

@@ -351,3 +351,41 @@ def test_names_a_line_and_others(cells: Cells) -> None:
     run = cells.profile(f"for step in range(10):\n{body}")
     (first, *_) = [found for found in run.advice() if found.cause == "launches"]
     assert " and others launch 12 small kernels a step" in first.title
+
+
+_ASYNC = """
+async def waits(count):
+    for _ in range(count):
+        y = x @ x
+        await asyncio.sleep(0.03)
+        z = y + x
+    return z
+async def delegates():
+    return await waits(6)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        ("out = await waits(6)", 6),
+        ("out = asyncio.run(waits(6))", 6),
+        ("out = await delegates()", 6),
+        ("for i in range(6):\n    out = await waits(1)", 6),
+        ("out = await asyncio.create_task(delegates())", 6),
+        ("out = await asyncio.gather(waits(6), waits(6))", 11),  # which of them waits is not one line
+        ("for i in range(6):\n    y = x @ x\n    await asyncio.sleep(0.03)\n    z = y + x", 13),
+    ],
+)
+def test_awaited_time_belongs_to_the_awaiting_line(cells: Cells, call: str, line: int) -> None:
+    cells.run("import asyncio")
+    run = cells.profile(_ASYNC + call)  # the cell runs within this test, whose lines are none of the cell's
+    table = run.code().to_frame().set_index("line")
+    text = f"%%npuprof\n{_ASYNC}{call}".split("\n")
+    assert table.index.dropna().max() <= len(text)
+    assert int(table["host_ns"].dropna().astype("int64").idxmax()) == line
+    assert "await" in text[line - 1]
+    assert table["host_ns"][line] > 0.5 * table["host_ns"].sum()
+    assert set(run.sampled_lines["line"]) <= set(range(1, len(text) + 1))
+    assert run.notes[run.notes["source"] == "lines"]["message"].tolist() == []
