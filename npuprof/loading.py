@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -233,8 +233,21 @@ def _detect(
     if source is not None and source not in FORMS:
         raise OptionsError(f"source is {source!r}, but must be 'text', 'db', 'raw', 'parsed' or None")
     selection = choose(steps, start, end)
-    root = Path(path).expanduser()
+    root = _root(path)
     return root, _of_job(root, detect(root, source)), selection
+
+
+def _root(path: str | PathLike[str]) -> Path:
+    """Return a path that a file can have; raise a SourceError for another one."""
+    text = fspath(path)
+    if not text:
+        raise SourceError('the path is empty: name a recording or a result; "." is the working directory')
+    if "\0" in text:
+        raise SourceError(f"the path {text!r} has a NUL character, which no name of a file has: check how it was made")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise SourceError(f"{text} begins with the home directory of a user who has none here: check it") from error
 
 
 def _of_job(root: Path, walked: Walk[DetectedResult]) -> Walk[DetectedResult]:

@@ -244,7 +244,7 @@ def _known_keys(runs: Mapping[int, DetectedResult], parts: Sequence[PartName]) -
 
 def _size(key: str) -> int:
     """Return the bytes of some files, and what opening them takes as bytes that could be read meanwhile."""
-    return _OPENING_BYTES + sum(int(file.rsplit(":", 2)[1]) for file in key.split("|"))
+    return _OPENING_BYTES + sum(int(file.rsplit(":", 2)[1]) for file in key.split("|") if file)
 
 
 def _read_cached(

@@ -47,6 +47,8 @@ _RANK = re.compile(r"rank[_-]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _JSON = (".json", ".json.gz")
 _MAX_ENTRIES = 50_000
 _MOST_HOSTS = 500  # characters
+_KERNEL_TREES = ("/proc", "/sys", "/dev")
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it holds ordinary files
 _LFS_POINTER = b"version https://git-lfs"
 
 
@@ -309,12 +311,16 @@ def _hint(path: Path, preferred: Preference) -> str:
 def _check_readable(path: Path) -> None:
     try:
         if path.is_dir():
+            if kernel := _kernel_tree(path):
+                raise _of_kernel(path, kernel)
             if next(path.iterdir(), None) is None:
                 raise SourceError(f"{path} is an empty directory: give the path of a recording or a result")
         elif not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would block until another process writes to it
             raise SourceError(
                 f"{path} is a pipe, socket or device, not a file: save its content to a file, and give that"
             )
+        elif kernel := _kernel_tree(path):
+            raise _of_kernel(path, kernel)
         else:
             with path.open("rb") as file:
                 head = file.read(len(_LFS_POINTER))
@@ -323,6 +329,20 @@ def _check_readable(path: Path) -> None:
         raise SourceError(f"{path} does not exist: check the path (the working directory is {Path.cwd()})") from error
     except OSError as error:
         raise SourceError(f"{path} cannot be read ({error.strerror or error}): check its permissions") from error
+
+
+def _of_kernel(path: Path, tree: str) -> SourceError:
+    return SourceError(
+        f"{path} is a part of {tree}, where the kernel shows its state, not files: give the directory of a "
+        "recording or a result"
+    )
+
+
+def _kernel_tree(path: Path) -> str:
+    """Return the tree of the kernel in which a path lies, such as ``/proc``; empty for a path of files."""
+    real = Path(os.path.realpath(path))
+    tree = next((tree for tree in _KERNEL_TREES if real.is_relative_to(tree)), "")
+    return "" if real.is_relative_to(_SHARED_MEMORY) else tree
 
 
 def _check_head(path: Path, head: bytes) -> None:

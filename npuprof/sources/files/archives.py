@@ -9,25 +9,29 @@ Source: the formats of PKWARE's ``.ZIP`` (the record at the end of its directory
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import os
+import re
 import secrets
 import shutil
 import struct
 import tarfile
 import tempfile
+import time
 import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from npuprof.errors import SourceError
 from npuprof.sources.files.members import Copier, Limits, from_zip
-from npuprof.sources.files.tar import RECORD_BYTES, from_tar, header
+from npuprof.sources.files.tar import RECORD_BYTES, from_tar, header, members_in
 from npuprof.words.texts import plain_line
 
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -41,10 +45,14 @@ _OTHERS = {
     b"\x28\xb5\x2f\xfd": "Zstandard",
 }
 _MAX_LOOKED_AT = 1000
+_FOLDER = re.compile(r"npuprof-[0-9a-f]{16}")
+_REMOVING_S = 0.3  # what is left then is removed by the next load
+_NEW_S = 60  # a folder that is newer may not be held yet
 # of the directory of a zip: each entry takes at least 46 bytes, and ten times that in memory
 _MAX_DIRECTORY_BYTES = 16 << 20
 _END = struct.Struct("<4s4H2IH")
-_MANY_ENTRIES = (1 << 16) - 1  # that many, or more
+_MANY_ENTRIES = (1 << 16) - 1  # that many; or more, and another record has the number
+_LEAST_ENTRY_BYTES = 46
 _END_64_PLACE = struct.Struct("<4sIQI")
 _END_MAGIC, _END_64_MAGIC = b"PK\x05\x06", b"PK\x06\x07"
 _END_64 = struct.Struct("<4sQ2H2I4Q")
@@ -183,11 +191,14 @@ def _new_folder(path: Path) -> Iterator[Unpacked]:
     """Make a private folder for the content of a file; it is removed after an error."""
     top = _temporary(path) / f"npuprof-{secrets.token_hex(8)}"
     unpacked = Unpacked(path, top / (plain_line(_stem(path.name)) or "archive"))
-    unpacked.remove = weakref.finalize(unpacked, _remove, top, os.getpid())
+    held: list[int] = []
+    unpacked.remove = weakref.finalize(unpacked, _remove, top, os.getpid(), held)
+    _remove_left_behind(top.parent)
     try:
         for folder in (top, unpacked.folder):
             folder.mkdir(mode=0o700)
             folder.chmod(0o700)  # a umask may have removed the user's own permission
+        held.extend(_hold(top))
         yield unpacked
     except OSError as error:
         unpacked.remove()
@@ -210,9 +221,49 @@ def _temporary(path: Path) -> Path:
         ) from error
 
 
-def _remove(top: Path, process: int) -> None:
+def _remove(top: Path, process: int, held: list[int]) -> None:
     if os.getpid() == process:  # a forked process that ends must not remove the folder of its parent
         shutil.rmtree(top, ignore_errors=True)
+        while held:
+            os.close(held.pop())
+
+
+def _hold(folder: Path) -> list[int]:
+    """Lock a folder as long as this process lives; return what holds it, nothing where folders cannot be locked."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(opened)
+        return []
+    return [opened]
+
+
+def _remove_left_behind(place: Path) -> None:
+    """Remove the folders of this user whose process was killed, and removed nothing itself."""
+    with suppress(OSError), os.scandir(place) as entries:
+        old = [Path(entry.path) for entry in islice(entries, _MAX_LOOKED_AT) if _FOLDER.fullmatch(entry.name)]
+        until = time.monotonic() + _REMOVING_S
+        for folder in old:
+            with suppress(OSError):
+                known = folder.lstat()
+                if known.st_uid != os.getuid() or known.st_mtime > time.time() - _NEW_S:
+                    continue
+                for opened in _hold(folder):
+                    _remove_until(folder, until)
+                    os.close(opened)
+
+
+def _remove_until(folder: Path, until: float) -> None:
+    """Remove a folder with its content, or the part for which there is time; links are not followed."""
+    for place, folders, files in os.walk(folder, topdown=False):
+        for names, remove in ((files, os.unlink), (folders, os.rmdir)):
+            for name in names:
+                if time.monotonic() > until:
+                    return
+                with suppress(OSError):
+                    remove(Path(place, name))
+    folder.rmdir()
 
 
 def _copy(path: Path, copier: Copier) -> None:
@@ -224,20 +275,30 @@ def _copy(path: Path, copier: Copier) -> None:
                 size, entries = _directory(path)
                 if size > _MAX_DIRECTORY_BYTES:
                     raise SourceError(f"{path} lists more files than any result has; is it another archive?")
+                copier.expect_members(entries)
                 with zipfile.ZipFile(file) as archive:
+                    copier.expect_members(len(archive.infolist()))
                     from_zip(archive, copier)
                     missing = entries - len(archive.infolist())
-                if entries < _MANY_ENTRIES and missing > 0:
+                if missing > 0:
                     copier.note("files that its damaged list no longer names", missing)
-            elif head.startswith(_GZIP):
-                with gzip.GzipFile(fileobj=file) as stream:
-                    from_tar(stream, copier)
             else:
-                from_tar(file, copier)
+                copier.look_ahead = partial(_members_of_tar, path, copier.limits.members + 1)
+                with gzip.GzipFile(fileobj=file) if head.startswith(_GZIP) else nullcontext(file) as stream:
+                    from_tar(stream, copier)
     except _DAMAGE as error:
         if not copier.files:
             raise SourceError(f"{path} is a damaged archive ({error}): copy or make it again") from error
         copier.note(f"all that follows the damage of the archive ({error})")
+
+
+def _members_of_tar(path: Path, most: int) -> int:
+    with suppress(*_DAMAGE), path.open("rb") as file:
+        is_zipped = file.read(len(_GZIP)) == _GZIP
+        file.seek(0)
+        with gzip.GzipFile(fileobj=file) if is_zipped else nullcontext(file) as stream:
+            return members_in(stream, most)
+    return 0
 
 
 def _is_header(block: bytes) -> bool:
@@ -272,7 +333,10 @@ def _directory(path: Path) -> tuple[int, int]:
             for record in (file.read(_END_64.size), tail[max(place - _END_64.size, 0) : place]):
                 # at the recorded place, or right before the locator, where some versions of the library look for it
                 if len(record) == _END_64.size:
-                    count = max(count, int(_END_64.unpack(record)[8]))
+                    fields = _END_64.unpack(record)
+                    count = max(count, int(fields[8]))
+                    whole = int(fields[7])
+                    entries = whole if entries == _MANY_ENTRIES and whole * _LEAST_ENTRY_BYTES <= count else entries
     return count, entries
 
 

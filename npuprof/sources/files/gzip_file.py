@@ -18,6 +18,8 @@ _BLOCK_BYTES = 1 << 20
 _MAX_SEARCHED_BYTES = 8 << 30  # decompressed to find the end of an archive
 _MAX_RATIO = 100  # a table shrinks to a tenth or a fortieth; a higher ratio is a decompression bomb
 _STRETCH_BYTES = 64 << 20  # bytes of content within which the ratio is checked
+_MAX_RATIO_OF_ALL = 200  # of all content from the first byte on
+_CHECKED_BYTES = 8 << 20
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
@@ -32,6 +34,11 @@ def is_plain(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
     return not head.startswith(_MAGIC) and not wide_encoding(head)
+
+
+def is_implausible(unpacked_bytes: int, packed_bytes: int) -> bool:
+    """Return whether the beginning of an archive shrank more than that of any result: it was made to harm."""
+    return unpacked_bytes >= _CHECKED_BYTES and unpacked_bytes > packed_bytes * _MAX_RATIO_OF_ALL
 
 
 def read_head(path: Path, size: int) -> bytes:
@@ -52,11 +59,13 @@ def read_tail(path: Path, size: int) -> bytes:
     head = tail = b""
     remaining = _MAX_SEARCHED_BYTES
     try:
-        with gzip.open(path, "rb") as stream:
+        with path.open("rb") as file, gzip.GzipFile(fileobj=file) as stream:
             while remaining > 0 and (part := stream.read1(_BLOCK_BYTES)):
                 head = head or part[:HEAD_BYTES]
                 tail = (tail + part)[-size:]
                 remaining -= len(part)
+                if is_implausible(_MAX_SEARCHED_BYTES - remaining, file.tell()):
+                    break
     except _DAMAGE:
         pass  # reported by the reader of the whole file
     return as_utf8(tail, head)

@@ -11,6 +11,7 @@ import stat
 import time
 import zipfile
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from npuprof.progress import report_progress
 BLOCK_BYTES = 1 << 20
 """Bytes unpacked at once."""
 
+_MANY_MEMBERS = 2000  # of a result; copying as many takes less than a second
 _RESERVE_BYTES = 256 << 20  # disk space that is left for others
 _ALWAYS_BYTES = 256 << 20
 _MAX_RATIO = 200  # a table shrinks to a tenth or a fortieth; a higher ratio is a decompression bomb
@@ -83,6 +85,8 @@ class Copier:
         The number of copied files.
     problems
         Number of skipped members by reason.
+    look_ahead
+        Counts the members of an archive without a directory, before many of them are copied.
     """
 
     archive: Path
@@ -90,6 +94,7 @@ class Copier:
     limits: Limits
     files: int = 0
     problems: dict[str, int] = field(default_factory=dict)
+    look_ahead: Callable[[], int] = lambda: 0
     _members: int = 0
     _bytes: int = 0
 
@@ -106,7 +111,19 @@ class Copier:
             If there are too many.
         """
         self._members += 1
-        if self._members > self.limits.members:
+        self.expect_members(self._members)
+        if self._members == _MANY_MEMBERS:
+            self.expect_members(self.look_ahead())
+
+    def expect_members(self, count: int) -> None:
+        """Check how many members of any kind there are.
+
+        Raises
+        ------
+        SourceError
+            If there are too many.
+        """
+        if count > self.limits.members:
             raise SourceError(f"{self.archive} holds more than {self.limits.members} files; is it another archive?")
 
     def count_bytes(self, count: int) -> None:

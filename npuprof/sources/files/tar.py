@@ -25,6 +25,7 @@ _WITHOUT_CONTENT = (
     *(tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE),
 )
 _FACT = re.compile(rb"(\d{1,7}) ([^=\n]{1,100})=")
+_SIZE, _KIND = slice(124, 136), slice(156, 157)
 _SPARSE = b"GNU.sparse"
 _SPARSE_GOES_ON, _MAP_GOES_ON = 482, 504  # where a GNU header, and a block of its map, say that another block follows
 
@@ -106,6 +107,22 @@ def _member(info: tarfile.TarInfo, facts: dict[bytes, bytes], block: bytes, stre
         name = os.fsdecode(facts[b"path"]) if b"path" in facts else info.name
         copier.copy(name, content, modified_s)
     content.pass_over()
+
+
+def members_in(stream: Content, most: int) -> int:
+    """Return how many members an archive has, from its headers; `most` if there are more, fewer if it is damaged."""
+    count = 0
+    while count < most and len(block := stream.read(RECORD_BYTES)) == RECORD_BYTES and block.strip(b"\0"):
+        try:
+            left = int(block[_SIZE].strip(b"\0 ") or b"0", 8)
+        except ValueError:  # such as the size of a huge file, in another form
+            break
+        kind = block[_KIND]
+        count += kind not in (_NEXT_NAME, *_NEXT_FACTS, *_PASSED_OVER)
+        left = 0 if left < 0 or kind in _WITHOUT_CONTENT else left + -left % RECORD_BYTES
+        while left and (part := stream.read(min(left, BLOCK_BYTES))):
+            left -= len(part)
+    return count
 
 
 class _Body:

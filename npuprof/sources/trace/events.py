@@ -26,6 +26,7 @@ import msgspec
 from npuprof.errors import SourceError
 from npuprof.progress import report_progress
 from npuprof.sources.files.encodings import NOT_UTF_8, UTF_8, ToUtf8
+from npuprof.sources.files.gzip_file import is_implausible
 from npuprof.sources.trace.content import KEY, content_of, is_archive
 from npuprof.sources.trace.event import Documents, Event
 from npuprof.sources.trace.mending import MENDED, decoded_mended, mended
@@ -38,6 +39,7 @@ _MAX_FAILURES = 20_000  # a file with more damaged places is not read further
 _MAX_UNZIPPED_BYTES = 64 << 30
 _MAX_UNZIPPED_RATIO = 200  # a timeline shrinks to a tenth or a fortieth; a higher ratio is a decompression bomb
 _UNZIPPED_ANYWAY_BYTES = 1 << 30
+_MAX_OTHER_OBJECTS = 100_000  # one after the other that are no events
 _BETWEEN_BYTES = 2  # events
 _SPACE_BYTES = 64  # between the start of a list and its first event
 _MAX_SPLITS = 16  # objects within an event that may look like events
@@ -169,6 +171,8 @@ class _Reader:
         self._whole_bytes, self._whole = 0, 0  # of events that could be read
         self._failures = 0  # starts of events that could not be decoded
         self._eventless_bytes = 0  # bytes since the last event
+        self._is_cut = False  # whether the text begins within an event
+        self._is_other = False  # whether what follows the last event is objects of another kind
         self._mended: Counter[str] = Counter()  # events by what was repaired in them
         self._damaged = False
         self._begins: list[int] = []
@@ -199,7 +203,7 @@ class _Reader:
         return begins
 
     def _is_worth_reading(self) -> bool:
-        return self._failures <= _MAX_FAILURES and self._eventless_bytes <= _MAX_EVENTLESS_BYTES
+        return self._failures <= _MAX_FAILURES and self._eventless_bytes <= _MAX_EVENTLESS_BYTES and not self._is_other
 
     def _begin(self) -> tuple[bytes, bool]:
         head = self._read(self._chunk_bytes)
@@ -222,6 +226,12 @@ class _Reader:
             while remaining > 0 and (part := self._stream.read1(remaining)):
                 parts.append(part)
                 remaining -= len(part)
+            unpacked = self._read_bytes + size - remaining
+            if self._is_archive and is_implausible(unpacked, self._file.tell()):
+                raise SourceError(
+                    f"{self._path} unpacks to more than {unpacked >> 20} MiB: no timeline shrinks that much; if it is "
+                    "one, unpack it and load that"
+                )
             if not remaining and self._read_bytes + size >= self._max_bytes and self._stream.read1(1):
                 self._notes.error(
                     self._path.name,
@@ -241,11 +251,14 @@ class _Reader:
         if border is None:
             text = left + text
             if (border := _last_border(text)) is None:
+                self._check_objects(text)
                 if len(text) <= _MAX_EVENT_BYTES:
                     return [], text
                 self._lost += 1
+                self._is_cut = True
                 return [], b""
             left = b""
+            self._is_cut = False
         end, following = border
         try:
             whole: list[Event] = self._decoders.list.decode(b"".join((b"[", left, memoryview(text)[:end], b"]")))
@@ -256,6 +269,26 @@ class _Reader:
             text, following = left + text, len(left) + following
             events, kept = self._recover(text[:following])
             return events, text[kept:]
+
+    def _check_objects(self, text: bytes) -> None:
+        """Check that text without the border of two events is not a list of other objects."""
+        if text.count(b"},") <= _MAX_OTHER_OBJECTS or self._is_cut:
+            return
+        last = 0
+        for match in _EVENT.finditer(text):
+            last = match.start()
+        if last or _EVENT.match(text):
+            try:
+                last += _JSON.raw_decode(text[last : last + _HEAD_BYTES].decode("latin-1").lstrip(": "))[1]
+            except (ValueError, RecursionError):  # the objects may be its arguments
+                return
+        if text.count(b"},", last) > _MAX_OTHER_OBJECTS:
+            if not self._whole and not last:
+                raise SourceError(
+                    f"{self._path} is no timeline: its first {_MAX_OTHER_OBJECTS:,} objects are no events; "
+                    "give a file of the profiler"
+                )
+            self._is_other = True
 
     def _decode_end(self, text: bytes, wrapped: bool) -> list[Event]:
         try:
@@ -347,6 +380,13 @@ class _Reader:
             size = _MAX_EVENTLESS_BYTES >> 20
             self._notes.error(
                 name, f"{size} MiB of it hold no event; the rest of the file is not read: export it again", lacks=ANY
+            )
+        if self._is_other:
+            self._notes.error(
+                name,
+                f"{_MAX_OTHER_OBJECTS:,} objects one after the other are no events; the rest of the file is not read: "
+                "export it again",
+                lacks=ANY,
             )
         if self._failures > _MAX_FAILURES:
             self._notes.error(
