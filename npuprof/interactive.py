@@ -1,34 +1,56 @@
-"""Hooks for functions of the notebook, set when the package is imported.
+"""Where the rooms below the notebook reach it: they show and open things in it, and work without it.
 
-They let a profile open its explorer, and progress appear below a cell, without importing the notebook package.
+Each function imports the notebook when it is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ipywidgets import Widget
 
-explorer: Callable[..., Widget]
-"""Return the explorer of a :class:`npuprof.Profile` or :class:`npuprof.ProfileSet`.
 
-The explorer opens at the evidence of a :class:`npuprof.advice.finding.Finding` or a timeline window, if given; a
-fourth argument is another run to show below it.
-"""
+def explorer(*shown: Any) -> Widget:
+    """Return the explorer of a run or a set; the arguments are those of :func:`npuprof.notebook.views.explore`."""
+    from npuprof.notebook.views import explore
 
-cell_display: Callable[[], Any]
-"""Return a :class:`npuprof.progress.Display` below the running cell; None outside of a kernel."""
+    return explore(*shown)
 
-show_comparison: Callable[[Any], None]
-"""Show a :class:`npuprof.profiles.comparison.Comparison` below the running cell."""
 
-keep_keys: Callable[[], None]
-"""Keep keys that are pressed in npuprof's outputs from the notebook; no effect outside of a kernel."""
+def show_set(runs: Any) -> None:
+    """Show the overview of a :class:`npuprof.ProfileSet` below the running cell."""
+    from npuprof.notebook import report
 
-finish_imports: Callable[[], None]
-"""Wait until what the notebook imports on a thread is imported."""
+    report.show_set(runs)
 
-show_set: Callable[[Any], None]
-"""Show the overview of a :class:`npuprof.ProfileSet` below the running cell."""
+
+def show_comparison(comparison: Any) -> None:
+    """Show a :class:`npuprof.Comparison` below the running cell."""
+    from npuprof.notebook import report
+
+    report.show_comparison(comparison)
+
+
+def cell_display() -> Any:
+    """Return a :class:`npuprof.progress.Display` below the running cell; None outside of a kernel."""
+    from npuprof.notebook import progress
+
+    return progress.cell_display()
+
+
+def keep_keys() -> None:
+    """Keep keys that are pressed in npuprof's outputs from the notebook; no effect outside of a kernel."""
+    with suppress(Exception):  # an output is shown in any case
+        if (ipython := sys.modules.get("IPython")) is not None and hasattr(ipython.get_ipython(), "kernel"):
+            from npuprof.notebook import keys
+
+            keys.keep_keys()
+
+
+def finish_imports() -> None:
+    """Wait until what the notebook imports on a thread is imported."""
+    if (preloading := sys.modules.get("npuprof.notebook.preloading")) is not None:
+        preloading.finish()

@@ -57,7 +57,7 @@ def _functions() -> Iterator[str]:
     yield "\n## `npuprof`\n\n"
     for name in sorted(npuprof.__all__, key=str.lower):
         value = getattr(npuprof, name)
-        if name[0].islower() and not name.endswith("load_ipython_extension"):
+        if name[0].islower() and not inspect.ismodule(value) and not name.endswith("load_ipython_extension"):
             yield from _entry(f"npuprof.{name}", value)
     yield "\n## `npuprof.simulator`\n\n"
     for name in sorted(simulator.__all__):

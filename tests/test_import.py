@@ -56,14 +56,15 @@ def test_every_public_name_is_bound(name: str) -> None:
 def test_importing_a_submodule_hides_no_public_name() -> None:
     program = (
         "import npuprof, npuprof.profiles.profile, npuprof.session.session, npuprof.markers, npuprof.options\n"
-        "assert all(callable(getattr(npuprof, name)) for name in npuprof.__all__)"
+        "modules = {'callbacks', 'dynamic', 'simulator', 'tensorflow'}\n"
+        "assert all(callable(getattr(npuprof, name)) for name in {*npuprof.__all__} - modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'profiler'"):
-        _ = npuprof.profiler
+    with pytest.raises(AttributeError, match="profiler"):
+        _ = npuprof.profiler  # type: ignore[attr-defined]
 
 
 def test_the_version_is_the_installed_one() -> None:

@@ -24,7 +24,6 @@ from npuprof.collectors import capabilities
 from npuprof.errors import CollectorError, FrontEndAbsentError, OptionsError
 from npuprof.options import Options
 from npuprof.recordings.clock import Clock
-from npuprof.shadowed import standard_library_first
 
 _MAX_MESSAGE_BYTES = 126  # a stamp's message field has 127 bytes with the terminating zero
 
@@ -309,8 +308,7 @@ class SimulatorCollector(AclCollector):
 
     def load(self) -> ModuleType:
         """Return the simulated ``acl``."""
-        with standard_library_first():
-            from npuprof.simulator import acl
+        from npuprof.simulator import acl
 
         return acl
 

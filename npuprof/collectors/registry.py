@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import NamedTuple
 
 from npuprof.collectors.base import Collector
-from npuprof.shadowed import standard_library_first
 
 # Module and class of each front end, imported when chosen.
 _HOMES = {
@@ -59,8 +58,7 @@ class Choice(NamedTuple):
 def make(name: str) -> Collector:
     """Return a new collector by name, without importing its front end."""
     module, kind = _HOMES[name]
-    with standard_library_first():
-        factory: Callable[[], Collector] = getattr(import_module(module), kind)
+    factory: Callable[[], Collector] = getattr(import_module(module), kind)
     return factory()
 
 

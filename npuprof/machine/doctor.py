@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 
 from npuprof.files import cache
 from npuprof.machine import cann, environment, launchers
+from npuprof.machine.shadowed import shadowing_files
 from npuprof.options import DEFAULT_OUTPUT
 from npuprof.words.commands import own_command, shell_command, shell_word
 from npuprof.words.quantities import size
@@ -232,7 +233,7 @@ def diagnose(output: Path = DEFAULT_OUTPUT) -> list[Diagnosis]:
     Front ends are imported in separate processes.
     """
     launcher = Diagnosis("launchers", "ok", launchers.describe())
-    checks = [_environment(), launcher, _directory(output), _disk(output), _cache()]
+    checks = [_environment(), _modules(), launcher, _directory(output), _disk(output), _cache()]
     front_ends = [Diagnosis(f"front end {result.name}", result.state, result.detail) for result in look()]
     return [_packages(), _hardware(), *front_ends, *checks]
 
@@ -288,6 +289,9 @@ def _remedy(finding: Diagnosis) -> str:
         return "npu-smi info" if "the driver" in finding.detail else f"source {_SET_ENV}"
     if kind == "environment":
         return "unset PROFILING_MODE"
+    if kind == "modules":
+        file = Path(finding.detail.partition(": ")[0].partition(", ")[0])
+        return shell_command("mv", file, file.with_name(f"my_{file.name}"))
     if kind:
         return own_command("doctor", "--output", _other_directory())
     if name == "msprof":
@@ -360,6 +364,14 @@ def _environment() -> Diagnosis:
         )
     home = os.environ.get("ASCEND_HOME_PATH")
     return Diagnosis("environment", "ok", f"ASCEND_HOME_PATH={home}" if home else "ASCEND_HOME_PATH is not set")
+
+
+def _modules() -> Diagnosis:
+    files = shadowing_files()
+    if not files:
+        return Diagnosis("modules", "ok", "no file here has the name of a module of the standard library")
+    names = ", ".join(files)
+    return Diagnosis("modules", "problem", f"{names}: Python imports these instead of its own modules; rename them")
 
 
 def _directory(output: Path) -> Diagnosis:

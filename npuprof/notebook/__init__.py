@@ -6,16 +6,14 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from npuprof.shadowed import standard_library_first
-
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add ``%%npuprof`` and ``%npuprof`` to a shell, once; a kernel imports what a run needs between two cells."""
-    with standard_library_first():
-        from npuprof.notebook.magics import NpuprofMagics
+    from npuprof.notebook.magics import NpuprofMagics
+
     if NpuprofMagics.installed_in(shell) is None:
         NpuprofMagics(shell).install()
     loop = getattr(getattr(shell, "kernel", None), "io_loop", None)

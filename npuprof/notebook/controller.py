@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from npuprof.errors import OptionsError, SessionError, describe_failure
+from npuprof.machine import shadowed
 from npuprof.notebook.preloading import preload
 from npuprof.options import Options
 
@@ -72,7 +73,8 @@ def kept_when_interrupted(place: Callable[[], object]) -> Iterator[None]:
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else describe_failure(error)
         kept = place()
         shows = f": the run is kept, and npuprof.load({str(kept)!r}) shows it" if kept is not None else ""
-        raise SessionError(f"{reason}{shows}") from error
+        cause = shadowed.explanation(error)
+        raise SessionError(f"{reason}{shows}{'; first ' * bool(cause)}{cause}") from error
 
 
 def _compare(recording: Recording, repeat_ns: int | None) -> None:

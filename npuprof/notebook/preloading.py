@@ -11,9 +11,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 
-from npuprof import interactive
-from npuprof.shadowed import shadowing_files, standard_library_first
-
 _OF_A_RUN = ("npuprof.markers", "npuprof.session.session", "npuprof.lines.recorder", "numpy")
 _OF_A_REPORT = (
     "pandas.core.methods.to_dict",
@@ -77,12 +74,8 @@ def begin(then: Callable[[], None]) -> bool:
         if not _thread.is_alive():
             then()
         return _thread.is_alive()
-    if shadowing_files():  # on a thread, a module of the standard library would for a while be in place of such a file
-        run()
-        return False
     _thread = threading.Thread(target=run, name="npuprof imports")
     _thread.start()
-    interactive.finish_imports = finish
     if hasattr(os, "register_at_fork"):  # a child would wait forever for the locks of modules that the thread holds
         os.register_at_fork(before=finish)
     return True
@@ -95,12 +88,11 @@ def finish() -> None:
 
 
 def _import(names: tuple[str, ...]) -> None:
-    with standard_library_first():
-        for name in names:
-            with suppress(Exception):
-                import_module(name)
-        if "npuprof.report.html" in names:
-            from npuprof.report.html import compile_template
+    for name in names:
+        with suppress(Exception):
+            import_module(name)
+    if "npuprof.report.html" in names:
+        from npuprof.report.html import compile_template
 
-            with suppress(Exception):
-                compile_template()  # after the cell, it may lack files and functions that it needs
+        with suppress(Exception):
+            compile_template()  # after the cell, it may lack files and functions that it needs

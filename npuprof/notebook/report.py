@@ -14,6 +14,7 @@ from IPython.display import display
 
 from npuprof import interactive
 from npuprof.errors import describe_failure
+from npuprof.machine import shadowed
 from npuprof.notebook.messages import tell
 from npuprof.report.model import Fold, Markup, Report, code
 
@@ -279,6 +280,8 @@ def _failure(subject: str, error: BaseException, recording: object, problems: li
         f"npuprof: {subject}: {describe_failure(error)}",
         *(f"Before that: {problem}" for problem in problems or ()),
     ]
+    if cause := shadowed.explanation(error):
+        lines.append(f"Likely cause: {cause}")
     if recording is not None:
         lines.append(f"The recording is kept. To try again: npuprof.load({str(recording)!r})")
     return _text("\n".join(lines))

@@ -55,7 +55,10 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
             if decoded.recorded is None:
                 decoded.recorded = _recorded(decoded)
             if isinstance(decoded.tables, LazyTables) and (
-                not lazily or selection is not None or run.unpacked or (not source.is_complete and _are_far(decoded.tables))
+                not lazily
+                or selection is not None
+                or run.unpacked
+                or (not source.is_complete and _are_far(decoded.tables))
             ):
                 decoded.tables.make_all()
                 decoded.tables = dict(decoded.tables)

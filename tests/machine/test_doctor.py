@@ -104,3 +104,19 @@ def test_the_doctor_names_the_directory_of_cached_ranks(tmp_path: Path, monkeypa
     assert f"{tmp_path}/npuprof holds" in told
     assert " 0 B" not in told
     assert f"rm -r {shlex.quote(str(tmp_path / 'npuprof'))}" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [("calendar.py", "problem"), ("queue/__init__.py", "problem"), ("time.py", "ok"), ("calendar.txt", "ok")],
+)
+def test_names_files_that_hide_standard_modules(
+    name: str, state: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
+    found = _finding("modules", tmp_path)
+    assert found.state == state
+    assert (name.partition("/")[0] in found.detail) == (state == "problem")

@@ -68,12 +68,14 @@ def test_fork_waits_for_imports(fresh: Kernel) -> None:
     assert fresh.evaluate("status") == "7"
 
 
-def test_files_named_like_modules_stay_the_users(fresh: Kernel, tmp_path: Path) -> None:
+def test_names_a_file_that_hides_a_module(fresh: Kernel, tmp_path: Path) -> None:
     (tmp_path / "csv.py").write_text("mine = True\n", encoding="utf-8")
     fresh.run("import sys\nsys.path.insert(0, '')\nsys.modules.pop('csv', None)")
     fresh.run("%load_ext npuprof")
     assert fresh.run("import csv\ncsv.mine").value == "True"
-    assert fresh.run("%%npuprof\n42").has_report
+    executed = fresh.run("%%npuprof\n42")
+    assert (executed.status, executed.value) == ("ok", "42")
+    assert f"rename {tmp_path / 'csv.py'}" in executed.stream("stderr")
 
 
 def test_loading_twice_changes_nothing(kernel: Kernel) -> None:

@@ -103,9 +103,7 @@ def spans(run: DecodedLaunches) -> pd.DataFrame:
     return frame
 
 
-_OF_SPANS = {
-    *("start_ns", "duration_ns", "device_id", "stream_id", "context_id", "task_type", "name", "connection_id")
-}
+_OF_SPANS = {"start_ns", "duration_ns", "device_id", "stream_id", "context_id", "task_type", "name", "connection_id"}
 
 
 def _task_columns(run: DecodedLaunches, rows: Int64) -> dict[str, Any]:
