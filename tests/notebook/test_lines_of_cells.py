@@ -387,5 +387,5 @@ def test_awaited_time_belongs_to_the_awaiting_line(cells: Cells, call: str, line
     assert int(table["host_ns"].dropna().astype("int64").idxmax()) == line
     assert "await" in text[line - 1]
     assert table["host_ns"][line] > 0.5 * table["host_ns"].sum()
-    assert set(run.sampled_lines["line"]) <= set(range(1, len(text) + 1))
+    assert set(run.tables["sampled_lines"]["line"]) <= set(range(1, len(text) + 1))
     assert run.notes[run.notes["source"] == "lines"]["message"].tolist() == []

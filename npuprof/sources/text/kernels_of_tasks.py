@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from npuprof import tables
+from npuprof.analysis.intervals import union, within
 from npuprof.arrays import Bools, Int64
 from npuprof.sources.overlap import COMMUNICATION_KERNELS
 from npuprof.sources.raw.records import enums
@@ -65,6 +66,34 @@ def compute_kernels(frames: Mapping[str, pd.DataFrame], step: Any) -> dict[str, 
     columns["op_name"] = selected_rows["name"].array
     columns["step"] = step[compute]
     return columns
+
+
+def unlisted_tasks(computing: pd.DataFrame, kernels: pd.DataFrame) -> Bools:
+    """Return a mask of the tasks that compute and are none of the listed kernels.
+
+    A listed kernel has the start and the stream of its task. One without a task may be any that it runs through: names
+    and times of both files may differ.
+
+    Parameters
+    ----------
+    computing
+        The tasks that compute, as kernels.
+    kernels
+        The listed kernels, with the numbers of their tasks.
+    """
+    listed, tasks = (
+        pd.MultiIndex.from_frame(each[["device_id", "stream_id", "start_ns"]]) for each in (kernels, computing)
+    )
+    unlisted: Bools = ~tasks.isin(listed)
+    apart = kernels[~listed.isin(tasks)]
+    for device in apart["device_id"].unique().tolist():
+        rows = np.flatnonzero(unlisted & (computing["device_id"] == device).to_numpy(bool))
+        starts, lengths = (computing[name].to_numpy(np.int64)[rows] for name in ("start_ns", "duration_ns"))
+        of_device = apart[(apart["device_id"] == device).to_numpy(bool)]
+        begins = of_device["start_ns"].to_numpy(np.int64)
+        covered = within(union(begins, begins + of_device["duration_ns"].to_numpy(np.int64)), starts, starts + lengths)
+        unlisted[rows] = 2 * covered < np.maximum(lengths, 1)
+    return unlisted
 
 
 def are_parents(tasks: pd.DataFrame) -> Bools:

@@ -10,9 +10,10 @@ import pandas as pd
 
 from npuprof import tables
 from npuprof.sources.base import ResultReading
+from npuprof.sources.columns.builders import missing
 from npuprof.sources.columns.concatenation import stacked
 from npuprof.sources.text.kernel_details import KernelDetails, is_timed, take_steps, take_task_numbers
-from npuprof.sources.text.kernels_of_tasks import compute_kernels, damaged_types
+from npuprof.sources.text.kernels_of_tasks import compute_kernels, damaged_types, unlisted_tasks
 
 Frames: TypeAlias = MutableMapping[str, pd.DataFrame]
 
@@ -20,8 +21,20 @@ Frames: TypeAlias = MutableMapping[str, pd.DataFrame]
 class TextReading(ResultReading):
     """Read the text files of a result."""
 
-    def add_kernels(self, frames: Frames, details: Sequence[KernelDetails], source: str) -> None:
-        """Add kernels and communication operators of the CSV files to the tables of the timeline."""
+    def add_kernels(self, frames: Frames, details: Sequence[KernelDetails], source: str, step: Any = None) -> None:
+        """Add kernels and communication operators of the CSV files to the tables of the timeline.
+
+        Parameters
+        ----------
+        frames
+            The tables of the timeline.
+        details
+            What each file has.
+        source
+            What these files are called.
+        step
+            The step of each task; by default unknown.
+        """
         kernels = tables.sort_by_time(stacked([each.kernels for each in details]))
         listed = tables.sort_by_time(stacked([each.communication for each in details]))
         device_tasks = frames.get("tasks")
@@ -30,6 +43,8 @@ class TextReading(ResultReading):
             if unmatched:
                 self.notes.warning(source, "a kernel has no task in the timeline", unmatched)
         frames["kernels"] = kernels
+        if device_tasks is not None and len(device_tasks) and len(kernels):
+            self._add_unlisted(frames, missing(len(device_tasks)) if step is None else step, source)
         if len(frames.get("communication", ())):
             for each in details:
                 self.notes.ledger.replace("communication", each.source)
@@ -40,6 +55,17 @@ class TextReading(ResultReading):
             frames["communication"] = take_steps(frames["communication"], listed)
         elif len(listed):
             frames["communication"] = listed
+
+    def _add_unlisted(self, frames: Frames, step: Any, source: str) -> None:
+        """Add the tasks that compute, but that the files do not list: the device was busy with them, too."""
+        kernels = frames["kernels"]
+        computing = tables.build("kernels", compute_kernels(frames, step))
+        unlisted = computing[unlisted_tasks(computing, kernels)]
+        if len(unlisted):
+            frames["kernels"] = tables.sort_by_time(stacked([kernels, unlisted]))
+            self.notes.ledger.make("tasks", "kernels", len(unlisted))
+            message = "a kernel of the timeline is not listed here: it is added as the timeline has it, without shapes"
+            self.notes.warning(source, message, len(unlisted))
 
     def add_kernels_of_tasks(self, frames: Frames, step: Any, source: str) -> None:
         """Build `kernels` from the device tasks that compute, for a result without a table of kernels."""

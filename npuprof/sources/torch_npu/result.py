@@ -175,16 +175,16 @@ class TextResultReading(TextReading):
 
     def _kernels(self) -> None:
         frames, details = self.decoded.tables, None
+        device_tasks = frames.get("tasks")
+        step = None if device_tasks is None else step_of(frames.get("steps"), device_tasks["start_ns"].to_numpy())
         if (path := self._layout.file("kernel_details.csv")) is not None:
             with self.skip_unreadable(path):
                 details = read_kernel_details(path, self.notes, self._only_device() or 0)
-        device_tasks = frames.get("tasks")
         if details is not None:
             if device_tasks is not None:
                 details.kernels = take_task_names(details.kernels, device_tasks)
-            self.add_kernels(frames, [details], "kernel_details.csv")
+            self.add_kernels(frames, [details], "kernel_details.csv", step)
         elif device_tasks is not None:
-            step = step_of(frames.get("steps"), device_tasks["start_ns"].to_numpy())
             self.add_kernels_of_tasks(frames, step, "kernel_details.csv")
 
     def _timed_operators(self) -> None:

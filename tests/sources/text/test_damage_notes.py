@@ -43,7 +43,7 @@ CASES: dict[str, tuple[str, Callable[[bytes], bytes], str, int]] = {
     "rows that are gone": (
         "kernel_details.csv",
         lambda content: b"\r\n".join([*content.split(b"\r\n")[:2], b""]),
-        "it counts 3 rows of kernels, which has 1",
+        "it counts 3 rows of kernels, which has 2",  # of which the timeline has one
         1,
     ),
     "a negative duration": (

@@ -19,6 +19,7 @@ from tests.sources.trace.maker import BASE_US, NPU, small_trace
 KERNELS = (
     "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim\r\n"
     f"7,MatMul1,MatMulV2,AI_CORE,{BASE_US + 100}.001\t,10.5,0,8\r\n"
+    f"7,Add2,Add,AI_VECTOR_CORE,{BASE_US + 150}.002\t,10.5,0,8\r\n"
     f"8,hcom_allReduce__586_0_1,hcom_allReduce_,HCCL,{BASE_US + 199}.999\t,50,0,0\r\n"
 )
 MEMORY = f"Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB),Device Type\r\nAPP,{BASE_US}.5\t,,3,NPU:1\r\n"
@@ -41,7 +42,7 @@ OTHERS = {
         f"Name,Size(KB),Allocation Time(us),Duration(us),Device Type\r\naten::empty,1,{BASE_US}.0\t,,NPU:1\r\n"
     ),
     "step_trace_time.csv": "Step,Computing,Communication,Free\r\n7,10.5,50,4\r\n",
-    "op_statistic.csv": "OP Type,Count\r\nMatMulV2,1\r\n",
+    "op_statistic.csv": "OP Type,Count\r\nMatMulV2,1\r\nAdd,1\r\n",
     "api_statistic.csv": "Level,API Name,Count\r\nacl,aclnnMm,1\r\nnode,launch,1\r\nhccl,allReduce,1\r\n",
 }
 ENTRIES = {"communication.json": OPERATOR, "communication_matrix.json": {"0-1": TRANSFER}}
@@ -90,7 +91,7 @@ def test_the_files_are_joined_into_one_set_of_tables(result: Path) -> None:
     assert kernel[["device_id", "stream_id", "task_id", "connection_id", "step"]].tolist() == [1, 2, 0, 10, 7]
     communication = decoded.tables["communication"]
     assert communication[["group", "step", "count"]].iloc[0].tolist() == ["4242", 8, 8]
-    assert decoded.statistics["op_statistic"]["Count"].tolist() == [1]
+    assert decoded.statistics["op_statistic"]["Count"].tolist() == [1, 1]
     assert not len(decoded.notes)
 
 
@@ -125,7 +126,7 @@ def test_a_collective_that_a_cut_timeline_lacks_is_counted(result: Path) -> None
     decoded = torch_npu.read(result)
     assert "a communication operator is not in the timeline; left out" in messages(decoded)
     account = decoded.notes.ledger.to_frame().set_index("input").loc["kernel_details.csv"]
-    assert account[["in_tables", "used", "left_out"]].tolist() == [1, 0, 1]
+    assert account[["in_tables", "used", "left_out"]].tolist() == [2, 0, 1]
 
 
 @pytest.mark.slow
@@ -142,7 +143,7 @@ def test_of_tasks_without_a_known_type_those_with_an_operators_name_are_kernels(
 def test_without_a_timeline_the_rest_is_read(result: Path) -> None:
     (result / "ASCEND_PROFILER_OUTPUT/trace_view.json").unlink()
     decoded = torch_npu.read(result)
-    assert decoded.tables["kernels"]["name"].tolist() == ["MatMul1"]
+    assert decoded.tables["kernels"]["name"].tolist() == ["MatMul1", "Add2"]
     assert decoded.tables["communication"]["group"].tolist() == ["4242"]
 
 
@@ -152,7 +153,7 @@ def test_a_damaged_file_is_noted_and_the_others_are_read(result: Path, content: 
         (result / "ASCEND_PROFILER_OUTPUT" / name).write_bytes(content)
     (result / "profiler_info_3.json").write_bytes(content)
     decoded = torch_npu.read(result)
-    assert decoded.tables["kernels"]["name"].tolist() == ["MatMul1"]
+    assert decoded.tables["kernels"]["name"].tolist() == ["MatMul1", "Add2"]
     notes = decoded.notes.to_frame()
     assert set(notes[notes["severity"] == "error"]["source"]) == {
         "trace_view.json",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import npuprof
 from npuprof import tables
 from npuprof.sources import torch_npu
 from npuprof.sources.base import Decoded
@@ -310,3 +313,48 @@ def test_a_result_is_recognised_by_any_of_its_paths(samples: Path, part: str) ->
 )
 def test_other_things_are_not_recognised(samples: Path, name: str) -> None:
     assert not torch_npu.recognises(samples / name)
+
+
+_LEFT_OUT: dict[str, Callable[[int], bool]] = {
+    "none": lambda _row: False,
+    "every third": lambda row: row % 3 == 0,
+    "the second half": lambda row: row > 93,
+    "all but one": lambda row: row > 0,
+}
+
+
+@pytest.mark.parametrize("which", _LEFT_OUT)
+@pytest.mark.parametrize("where", ["text/level1/rank0_ascend_pt", "text/level0/rank0_ascend_pt"])
+def test_kernels_of_only_one_file_count(where: str, which: str, samples: Path, tmp_path: Path) -> None:
+    shutil.copytree(samples / "torch_npu" / where, tmp_path / "run_ascend_pt")
+    listed = tmp_path / "run_ascend_pt/ASCEND_PROFILER_OUTPUT/kernel_details.csv"
+    head, *rows = listed.read_text().splitlines(keepends=True)
+    kept = [row for number, row in enumerate(rows) if not _LEFT_OUT[which](number)]
+    listed.write_text("".join([head, *kept]))
+    whole, cut = npuprof.load(samples / "torch_npu" / where), npuprof.load(tmp_path / "run_ascend_pt")
+    assert len(cut.kernels) == len(whole.kernels)
+    for name in ("start_ns", "stream_id", "task_id", "step"):
+        assert cut.kernels[name].tolist() == whole.kernels[name].tolist()
+    parts = [run.breakdown().groupby("part", observed=True)["duration_ns"].sum() for run in (cut, whole)]
+    assert (parts[0] - parts[1]).abs().max() <= len(rows)  # both files round to a nanosecond
+    assert cut.advice().step_ns == whole.advice().step_ns
+    gains = [
+        {(each.cause, each.place): each.gain_hi_ns for each in run.advice() if each.rule == "host_bound"}
+        for run in (cut, whole)
+    ]
+    assert gains[0] == pytest.approx(gains[1], abs=len(rows))
+    noted = cut.notes[cut.notes["message"].str.contains("not listed here")]
+    assert noted["count"].sum() == len(whole.kernels) - sum("hcom_" not in row for row in kept)
+
+
+def test_listed_rows_win_over_those_of_the_timeline(samples: Path, tmp_path: Path) -> None:
+    shutil.copytree(samples / "torch_npu" / LEVEL1[0], tmp_path / "run_ascend_pt")
+    trace = tmp_path / "run_ascend_pt/ASCEND_PROFILER_OUTPUT/trace_view.json"
+    listed = npuprof.load(samples / "torch_npu" / LEVEL1[0]).kernels
+    events = json.loads(trace.read_text())
+    for event in events:
+        if event.get("name") in set(listed["name"]):
+            event["dur"] = str(10 * float(event["dur"]))  # longer than any kernel was
+    trace.write_text(json.dumps(events))
+    kernels = npuprof.load(tmp_path / "run_ascend_pt").kernels
+    assert kernels["duration_ns"].tolist() == listed["duration_ns"].tolist()
