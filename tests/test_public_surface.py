@@ -23,6 +23,7 @@ from npuprof.options import Options
 from npuprof.ranks.overview import Overview
 from npuprof.sources.base import Decoded
 from npuprof.tables.notes import Notes
+from npuprof.tables.schema import SCHEMA
 from tests import factories
 
 _ROOT = Path(__file__).parent.parent
@@ -52,6 +53,7 @@ _OF_ONE_RUN = {
     "select": "of one run: runs[rank].select(...)",
     "selection": "of one run: runs[rank].selection",
     "plot_kernel": "of one kernel: runs[rank].plot_kernel(row)",
+    "statistics": "of one result: runs[rank].statistics",
     "summary": "overview()",
     "with_detected_steps": "of one run's kernels: runs[rank].with_detected_steps()",
 }
@@ -272,3 +274,9 @@ def _public_docstrings() -> Iterator[tuple[str, str]]:
             if not name.startswith("_"):
                 member = inspect.getattr_static(value, name)
                 yield f"{value.__name__}.{name}", inspect.getdoc(getattr(member, "__func__", member)) or ""
+
+
+@pytest.mark.parametrize("of", [npuprof.Profile, npuprof.ProfileSet])
+def test_every_table_is_an_attribute(of: type) -> None:
+    assert {*SCHEMA} <= {*dir(of)}
+    assert all("explain" in (getattr(of, name).__doc__ or "") for name in SCHEMA)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +41,10 @@ class _Annotations:
 class ProfileAnnotations:
     """The notes on a run."""
 
-    info: Info
+    @property
+    @abstractmethod
+    def info(self) -> Info:
+        """Facts about the run."""
 
     @property
     def annotations(self) -> pd.DataFrame:

@@ -34,7 +34,9 @@ _BARS = 10
 class Compared(Protocol):
     """What a comparison reads from a profile."""
 
-    info: Info
+    @property
+    def info(self) -> Info:
+        """Facts about the run."""
 
     @property
     def aligned(self) -> Mapping[str, pd.DataFrame]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from npuprof.figures.with_fallback import with_fallback
 from npuprof.parameters import checked
+from npuprof.profiles.table_attributes import TableAttributes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,28 +18,6 @@ if TYPE_CHECKING:
     from npuprof.analysis.chip_limits import ChipLimits
     from npuprof.report.lines import UserCode
     from npuprof.tables.info import Info
-
-
-class TableAttributes(ABC):
-    """The tables of :data:`npuprof.tables.schema.SCHEMA` as attributes, for editors and type checkers."""
-
-    steps: pd.DataFrame
-    python: pd.DataFrame
-    statements: pd.DataFrame
-    iterations: pd.DataFrame
-    operators: pd.DataFrame
-    api: pd.DataFrame
-    tasks: pd.DataFrame
-    kernels: pd.DataFrame
-    communication: pd.DataFrame
-    communication_tasks: pd.DataFrame
-    links: pd.DataFrame
-    overlap: pd.DataFrame
-    step_times: pd.DataFrame
-    memory: pd.DataFrame
-    allocations: pd.DataFrame
-    counters: pd.DataFrame
-    marks: pd.DataFrame
 
 
 @checked
@@ -257,8 +236,16 @@ class ProfileFigures(Figures):
     """The figures of a :class:`npuprof.Profile`."""
 
     tables: MutableMapping[str, pd.DataFrame]
-    info: Info
-    statistics: dict[str, pd.DataFrame]
+
+    @property
+    @abstractmethod
+    def info(self) -> Info:
+        """Facts about the run."""
+
+    @property
+    @abstractmethod
+    def statistics(self) -> dict[str, pd.DataFrame]:
+        """The vendor's sums by name."""
 
     @abstractmethod
     def advice(self) -> Advice:

@@ -7,13 +7,12 @@ from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
 
 from npuprof import interactive
-from npuprof import tables as schema
 from npuprof.errors import NpuprofError
 from npuprof.files import atomic
 from npuprof.parameters import checked
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from npuprof.report.model import Report
     from npuprof.sources.unread import UnreadRun
 
-_OF_RUN = ("info", "statistics")
 _ADVICE_BYTES, _ADVICE_BYTES_OF_KERNELS = 100, 400  # for each row, and more for a kernel: half was measured at the peak
 
 
@@ -62,14 +60,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
     ----------
     tables
         The tables by name.
-    info
-        Facts about the run, such as ``info.chip``, ``info.collector`` and ``info.simulated``; shown, a line each.
-    statistics
-        Tables that the vendor has already summed, by file name without suffix.
     """
-
-    info: Info
-    statistics: dict[str, pd.DataFrame]
 
     def __init__(
         self, decoded: Decoded | UnreadRun, code_root: Path | None = None, whole: Accounting | None = None
@@ -79,19 +70,18 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         self._code_root = code_root
         self._whole_accounting = whole  # of the run whose rows these are a selection of
 
-    if not TYPE_CHECKING:  # else any name would be an attribute
+    def _named(self, name: str) -> pd.DataFrame:
+        return self.tables[name]
 
-        def __getattr__(self, name: str) -> Any:
-            """Return a table, or facts and statistics, which may be read when they are first touched."""
-            if name in schema.NAMES and "tables" in self.__dict__:
-                return self.tables[name]
-            if name in _OF_RUN and "_decoded" in self.__dict__:
-                return getattr(self._decoded, name)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    @cached_property
+    def info(self) -> Info:
+        """Facts about the run, such as ``info.chip``, ``info.collector`` and ``info.simulated``; shown, a line each."""
+        return self._decoded.info
 
-    def __dir__(self) -> list[str]:
-        """Return all attributes, the tables among them."""
-        return sorted({*super().__dir__(), *schema.NAMES, *_OF_RUN})
+    @cached_property
+    def statistics(self) -> dict[str, pd.DataFrame]:
+        """Tables that the vendor has already summed, by file name without suffix."""
+        return self._decoded.statistics
 
     @property
     def _notes(self) -> Notes:

@@ -27,7 +27,11 @@ class ProfileReplay:
     """Predictions and the critical path from the replay of a run."""
 
     tables: MutableMapping[str, pd.DataFrame]
-    info: Info
+
+    @property
+    @abstractmethod
+    def info(self) -> Info:
+        """Facts about the run."""
 
     @property
     @abstractmethod

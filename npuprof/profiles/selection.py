@@ -67,7 +67,11 @@ class ProfileSelection:
     """The selected part of a run."""
 
     tables: MutableMapping[str, pd.DataFrame]
-    info: Info
+
+    @property
+    @abstractmethod
+    def info(self) -> Info:
+        """Facts about the run."""
 
     @abstractmethod
     def advice(self) -> Advice:

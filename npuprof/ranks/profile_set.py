@@ -273,13 +273,8 @@ class ProfileSet(LongText, Exports):
             raise NpuprofError(f"there is no table {name!r}; the tables are {', '.join(tables.NAMES)}")
         return self._ranks.table(name, align=align)
 
-    if not TYPE_CHECKING:  # a type checker knows the tables, and no other name
-
-        def __getattr__(self, name: str) -> pd.DataFrame:
-            """Return the table of that name for all runs; see :meth:`table`."""
-            if name in tables.NAMES:
-                return self.table(name)
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _named(self, name: str) -> pd.DataFrame:
+        return self.table(name)
 
     def __sub__(self, other: ProfileSet | Profile) -> Comparison:
         """Return the difference of a step of these ranks and a step of `other`; ranks count as repetitions."""

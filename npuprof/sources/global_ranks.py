@@ -37,7 +37,9 @@ Frames: TypeAlias = Mapping[str, pd.DataFrame]
 class DecodedRun(Protocol):
     """The tables of a run: a ``Profile``, or a ``Decoded`` of a source."""
 
-    info: Info
+    @property
+    def info(self) -> Info:
+        """Facts about the run."""
 
     @property
     def tables(self) -> Mapping[str, pd.DataFrame]:
