@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from npuprof.analysis.memory_peak import BLOCKS, owning_devices, peak_of_blocks
 from npuprof.analysis.step_windows import Origin, run_window
 from npuprof.tables.info import Info
 from npuprof.words.quantities import counted, size
+from npuprof.words.texts import plain_lines
 
 _PEAK_TYPES = {"device_id": "Int64", "time_ns": "Int64", "allocated_bytes": "Int64"}
 
@@ -134,6 +135,10 @@ class Summary:
     step_ns: int | None
     host: HostTimes
     runtime: str
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{item.name}={getattr(self, item.name)!r}" for item in fields(self))
+        return plain_lines(f"{type(self).__name__}({shown})")
 
 
 def summarise(

@@ -24,7 +24,7 @@ from npuprof.report.model import Code, CodeLine, Fold, Report, plain
 from npuprof.report.text import code_lines, report_text
 from npuprof.tables.info import Info
 from npuprof.words.quantities import count, counted, duration, printable, share, size
-from npuprof.words.texts import LongText, cell_classes
+from npuprof.words.texts import LongText, cell_classes, plain_lines
 
 _MATTERS, _AROUND = 0.01, 2  # share of a cost, and lines above and below one that has it
 _MOST_FILES = 12
@@ -319,7 +319,7 @@ class AnnotatedCode(LongText):
         for fold in report.folds:
             lines += ["", f"{fold.title}:", *fold.texts]
             lines += [line for code in fold.codes for line in code_lines(code, most)]
-        return "\n".join(lines)
+        return plain_lines("\n".join(lines))
 
     # -- HTML ------------------------------------------------------------------------------------------------------
 

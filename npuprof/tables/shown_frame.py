@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from npuprof.words.quantities import ABSENT
+from npuprof.words.texts import plain_lines
 
 _ERRORS = ("share_error",)
 
@@ -20,7 +21,10 @@ class ShownFrame(pd.DataFrame):
         return ShownFrame
 
     def __repr__(self) -> str:
-        return repr(self._as_shown())
+        return plain_lines(repr(self._as_shown()))
+
+    def __str__(self) -> str:
+        return repr(self)
 
     def _repr_html_(self) -> Any:
         shown: Any = self._as_shown()
