@@ -28,6 +28,14 @@ NOW = -1
 HERE = Path()
 """The directory for recordings in the templates: the working directory."""
 
+_WHEN_AND_WHERE = frozenset(
+    {
+        *("start_step", "stop_step", "warmup", "active", "is_valid"),
+        *("is_rank", "rank_list", "prof_dir", "prof_path", "npuprof"),
+    }
+)
+"""Keys whose wrong value rejects the file: without it, other steps or ranks would be recorded, or elsewhere."""
+
 Dialect = Literal["torch_npu", "mindspore"]
 Warn = Callable[[str], object]
 
@@ -179,7 +187,12 @@ def understand(
     if dialect == "mindspore":
         special = {}
         if "aicore_metrics" in plain and "aic_metrics" in plain:
-            raise OptionsError("aicore_metrics and aic_metrics say the same: leave the older aicore_metrics out")
+            both = "aicore_metrics and aic_metrics say the same: leave the older aicore_metrics out"
+            if warn is None:
+                raise OptionsError(both)
+            warn(f"aicore_metrics left out: {both}")
+            plain = {name: value for name, value in plain.items() if name != "aicore_metrics"}
+            taken.pop("aicore_metrics", None)
         when = _mindspore_steps(taken)
     else:
         when = _torch_npu_steps(taken, plain, changed=changed)
@@ -233,7 +246,8 @@ def _options(
 ) -> Options:
     collector = taken["npuprof"].get("collector", fallbacks[0])
     chosen: dict[str, Any] = {"collector": collector}
-    special_plain = plain.get("experimental_config", {})
+    given_special = plain.get("experimental_config")
+    special_plain = given_special if isinstance(given_special, dict) else {}
     for table, given, names in (
         (keys.DIALECTS[dialect], plain, taken),
         (keys.TORCH_NPU_SPECIAL, special_plain, special),
@@ -243,8 +257,12 @@ def _options(
             is_default = given.get(name, key.default) == key.default
             if key.option and not (is_default and _lacks(collector, key.option, value)):
                 chosen[key.option] = value
-    if "aicore_metrics" in plain:
+    if "aicore_metrics" in plain and "aicore_metrics" in taken:
         chosen["aic_metrics"] = taken["aicore_metrics"]
+        is_number = isinstance(plain["aicore_metrics"], int) and taken["aicore_metrics"] is not None
+        if is_number and plain.get("profiler_level", -1) == -1:
+            # MindSpore before 2.5, where metrics needed no level; the variable of the process is read so, too
+            chosen["level"] = 1
     chosen["marks"] = any(names.get(key, False) for names in (taken, special) for key in ("mstx", "msprof_tx"))
     if taken.get("profile_communication") and chosen.get("level") not in (1, 2):
         # MindSpore: the option records communication, which some front ends record only together with level 1
@@ -277,7 +295,7 @@ def _convert(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str
         try:
             taken[name] = key.take(where + name, value)
         except OptionsError as error:
-            if warn is None or not key.option:
+            if warn is None or name in _WHEN_AND_WHERE:
                 raise
             warn(f"{where}{name} left out: {error}")
             if key.default is not None:

@@ -131,8 +131,8 @@ class _Reading:
                 level = 1
                 self.messages.append("aicore_metrics by its number is of older releases: level 1 counts it here")
         level = 0 if level is None else level
-        if communication and level in ("none", 0):
-            level = 1
+        if communication:
+            level = 1 if level in ("none", 0) else level
             self.messages.append("profile_communication is of older releases: level 1 records it here")
         if level == "none" and not asked["marks"]:
             level = 0

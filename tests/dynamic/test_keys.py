@@ -12,7 +12,7 @@ from npuprof.collectors import capabilities
 from npuprof.dynamic import keys
 from npuprof.dynamic.requests import NOW, Request, understand
 from npuprof.errors import NpuprofError, OptionsError
-from npuprof.options import COLLECTORS, Options
+from npuprof.options import COLLECTORS, Options, mindspore
 
 # A file as torch_npu documented it first, and as MindSpore did before 2.5.
 FIRST_TORCH_NPU: dict[str, Any] = {
@@ -222,3 +222,50 @@ def test_no_value_of_any_key_ends_in_anything_but_an_answer(table: dict[str, key
         plain = special(**{name: junk}) if table is keys.TORCH_NPU_SPECIAL else {name: junk}
         with suppress(NpuprofError):
             assert isinstance(understand(plain), Request)
+
+
+@pytest.mark.parametrize(
+    ("plain", "told"),
+    [
+        (steps(aicore_metrics=7), "aicore_metrics left out: aicore_metrics must be one of"),
+        (steps(aicore_metrics="Memory", aic_metrics="PipeUtilization", profiler_level=1), "aicore_metrics left out"),
+        (steps(aicore_metrics=None), "aicore_metrics left out"),
+        (steps(mstx=1), "mstx left out: mstx must be True or False"),
+        (steps(analyse_mode="later"), "analyse_mode left out"),
+        (steps(profile_framework=3), "profile_framework left out"),
+        (steps(profile_communication="yes"), "profile_communication left out"),
+        (steps(metadata=[]), "metadata left out"),
+        (special(mstx=1), "experimental_config.mstx left out"),
+        (special(msprof_tx="on"), "experimental_config.msprof_tx left out"),
+        ({"start_step": 1, "experimental_config": None}, "experimental_config left out"),
+        ({"start_step": 1, "analyse": 1, "async_mode": "x"}, "async_mode left out"),
+    ],
+)
+def test_what_is_invalid_is_left_out_and_the_rest_applies(plain: dict[str, Any], told: str) -> None:
+    messages: list[str] = []
+    request = understand({**plain, "profile_memory": True, "with_stack": True}, warn=messages.append)
+    assert request.options.memory
+    assert request.options.stacks
+    assert request.first is not None
+    assert any(message.startswith(told) for message in messages), messages
+
+
+@pytest.mark.parametrize("changes", [{"start_step": "soon"}, {"stop_step": None}, {"rank_list": "0"}, {"prof_path": 1}])
+def test_where_and_when_are_never_guessed(changes: dict[str, Any]) -> None:
+    with pytest.raises(OptionsError):
+        understand(steps(**changes), warn=lambda _: None)
+
+
+@pytest.mark.parametrize("number", range(-1, 7))
+def test_a_number_of_metrics_means_what_the_variable_means(number: int) -> None:
+    with suppress(OptionsError):
+        understand(steps(aicore_metrics=number))
+        own = understand(steps(aicore_metrics=number), warn=lambda _: None).options
+        variable, _ = mindspore.read(f'{{"start": true, "aicore_metrics": {number}}}')
+        assert variable is not None
+        assert (own.level, own.aic_metrics) == (variable.level, variable.aic_metrics)
+
+
+def test_older_communication_is_told_beside_metrics() -> None:
+    _, messages = mindspore.read('{"start": true, "aicore_metrics": 1, "profile_communication": true}')
+    assert any("profile_communication is of older releases" in message for message in messages)
