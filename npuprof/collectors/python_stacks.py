@@ -49,6 +49,7 @@ _MAX_DEPTH = 500
 _LOOK_SHARE = 50  # sampling may take 1/50 of the time
 _WAIT_SHARE = 150  # and waiting for the lock 1/150, since its holder loses at least as much
 _JOIN_S = 2.0
+_MUTED_S = 0.1  # between two looks of a thread that is to end soon
 _KEEP_NS = 100_000_000  # time that is lost if the process is killed
 _KEEP_SAME_NS = 1_000_000_000  # the same while the stacks do not change
 _ARROW_TYPES = {
@@ -126,6 +127,11 @@ class PythonStacks:
                 ) from error
             self._running = True
 
+    def mute(self) -> None:
+        """Take no more samples, without any work; :meth:`stop` follows."""
+        if (sampler := self._sampler) is not None:
+            sampler.is_muted = True
+
     def stop(self) -> list[str]:
         """Stop sampling, in bounded time, and return the problems; a second call returns the same list."""
         sampler = self._sampler
@@ -181,6 +187,7 @@ class _Sampler:
         self.pid = os.getpid()
         self._journal = journal
         self.count = 0
+        self.is_muted = False
         self._interval_s = interval_s
         self._clock = clock
         self._looking = threading.Lock()  # the thread of a skipped wait takes samples, too
@@ -261,6 +268,9 @@ class _Sampler:
         rested_ns = time.thread_time_ns()
         try:
             while not self._halt.acquire(timeout=pause_s):
+                if self.is_muted:
+                    pause_s = _MUTED_S
+                    continue
                 began_ns = time.thread_time_ns()
                 self._sample_threads()
                 self._keep()
@@ -269,7 +279,8 @@ class _Sampler:
                 ended_ns = time.thread_time_ns()
                 cost_ns = max((ended_ns - began_ns) * _LOOK_SHARE, (began_ns - rested_ns) * _WAIT_SHARE)
                 pause_s, rested_ns = max(self._interval_s, cost_ns / 1e9), ended_ns
-            self._sample_threads()
+            if not self.is_muted:
+                self._sample_threads()
             self._keep(last=True)
         except Exception as error:  # noqa: BLE001 - must not surface in the user's program; stop() returns it
             self._ended_early = (

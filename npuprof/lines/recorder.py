@@ -84,6 +84,7 @@ class LineRecorder:
         self._kept_ns = now()
         self._running = False
         self._is_full = False
+        self._is_muted = False
 
     @property
     def outage(self) -> str:
@@ -128,6 +129,14 @@ class LineRecorder:
             raw_ns = now()
             own_ns = raw_ns if isinstance(self._clock, SystemClock) else self._clock.monotonic_raw_ns()
             self._trace.extend((raw_ns, own_ns, 1))
+
+    def mute(self) -> None:
+        """Record no more stamps and calls, without other work; :meth:`stop` follows."""
+        self._is_muted = True
+        if self._running and os.getpid() == self._pid:
+            call_stacks.current = None
+            for cell in self._cells:
+                cell.mute()
 
     def stop(self) -> list[str]:
         """Stop recording, in bounded time, and return the problems; a second call has no effect."""
@@ -188,6 +197,9 @@ class LineRecorder:
         while not self._halt.acquire(timeout=pause_s):
             # Each look makes the user's thread hand over its lock, which costs a busy machine more than the look.
             calm_s = min(max(_TICK_S, (now() - began_ns) / 1e9 / _LOOKS), _KEEP_NS / 1e9)
+            if self._is_muted:
+                pause_s = _KEEP_NS / 1e9
+                continue
             pause_s = _LOOK_S if self._look() else calm_s
             if now() - self._kept_ns >= _KEEP_NS:
                 self._take({})

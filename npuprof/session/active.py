@@ -188,6 +188,8 @@ class ActiveRun(RecordedRun):
     def _begin(self, undo: ExitStack) -> None:
         directory = self.recording.directory
         with explain_write_errors(directory):
+            self._journal.open(directory / JOURNAL_FILE_NAME)
+            undo.callback(self._journal.close)
             if self.native:
                 if self._step:
                     self.collector.step(self._step)
@@ -196,8 +198,6 @@ class ActiveRun(RecordedRun):
                 undo.callback(attempt, self.collector.stop, self.recording)
                 if not self.warm:
                     self.recording.versions.update(self.collector.versions())
-            self._journal.open(directory / JOURNAL_FILE_NAME)
-            undo.callback(self._journal.close)
             self._host.start(undo)
 
     def _release_slot(self) -> None:
@@ -264,11 +264,11 @@ class ActiveRun(RecordedRun):
             self.recording.failed = failed
             raised: list[BaseException] = []
             for part in (
-                lambda: self._count_overhead("code_ns"),
-                self._stop_sampling,
+                self._end_code,
                 self._pass_facts,
                 self._stop_native,
                 self._stop_collector,  # again: an interrupt may have come before the first call had an effect
+                self._stop_recorders,  # after the front end, which would record what this takes
                 self._note_outage,
                 self._save_first,
                 self.save,  # again, for the same reason
@@ -282,12 +282,18 @@ class ActiveRun(RecordedRun):
             if raised:
                 raise raised[0]
 
-    def _stop_sampling(self) -> None:
+    def _end_code(self) -> None:
+        """Note that the user's code has ended, and record nothing more of this process."""
         self.recording.stopped_ns = self._now_ns()
-        self.cells.end()
+        self._host.mute()
         run = self.recording
         run.emulated_ns = max(0, self._left_out_ns() - run.emulated_ns)
         run.clock_step_ns = step_ns(self._clock, run.raw_clock_epoch_ns, run.stopped_ns - run.started_ns)
+        self._count_overhead("code_ns")
+
+    def _stop_recorders(self) -> None:
+        run = self.recording
+        self.cells.end()
         self._host.stop(run)
         if (columns := self._host.line_columns) is not None:
             import numpy as np

@@ -66,6 +66,8 @@ class HostRecorders:
             from npuprof.lines.recorder import LineRecorder
 
             lines = LineRecorder(self._clock, directory / LINES_JOURNAL_FILE_NAME, self._cell)
+        if self._cell is not None:
+            from npuprof.lines import call_stacks  # noqa: F401 - before the front end, which would record its import
         if self._cell is not None and self._cell.file and self._options.code:
             recording.code[self._cell.name] = repaired(self._cell.text)
         if self._cell is not None and (number := self._cell.number_of(self._cell.file)):
@@ -112,6 +114,13 @@ class HostRecorders:
             with suppress(NpuprofError):  # for a run that is killed; at the end it is written again
                 recording.write(is_begun=True)
         return True
+
+    def mute(self) -> None:
+        """Record nothing more, without work that the front end would record."""
+        if self._lines is not None:
+            self._lines.mute()
+        if self._stacks is not None:
+            self._stacks.mute()
 
     def stop(self, recording: Recording) -> None:
         """Stop recording, in bounded time, and note problems."""
