@@ -119,6 +119,8 @@ _STATED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "cluster": {
         "If more than {} ranks are unread": (scan.FEW,),
         "ranks of at most {} MiB together": (profile_set._SMALL_BYTES >> 20,),
+        "Steps of more than {} ranks are those of": (job.FEW,),
+        "up to {} ranks and {} MiB are read for theirs": (job.FEW, profile_set._SMALL_BYTES >> 20),
         "Up to {} ranks and {} MiB are read for it": (job.FEW, profile_set._SMALL_BYTES >> 20),
         "of more than {} kernels come from a t-digest": (digests.EXACT,),
         "at most {} GiB, the least recently used": (cache.MOST_BYTES >> 30,),
