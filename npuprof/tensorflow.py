@@ -40,7 +40,8 @@ def profiling_options(options: Options | None = None, *, chip: str = "", trainin
     Parameters
     ----------
     options
-        The options; by default ``Options()``. Their output directory is created, as the vendor's pages require.
+        The options; by default ``Options()``. Their output directory is created, as the vendor's pages require. Shapes
+        come with the levels 1 and 2, so ``shapes`` adds nothing to them.
     chip
         The name of the chip, such as ``Ascend910B3``, to allow only its metrics.
     training

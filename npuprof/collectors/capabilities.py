@@ -15,11 +15,13 @@ from typing import Any
 
 from npuprof.collectors.registry import choose
 from npuprof.errors import OptionsError
-from npuprof.options import SPECIFICATION, Options, has_value, lacks
-from npuprof.options.specification import FRONT_ENDS
+from npuprof.options import SPECIFICATION, Options, has_value, lacks, refusal
 
 # Their markers (torch_npu: points in time only, not ranges) have no domain field, so the recording keeps the domain.
 DOMAINS_KEPT_BESIDE = frozenset({"acl", "simulator", "msprof", "kineto", "torch_npu"})
+
+# Their markers are those of the NPU's activity: without it, they are lost without a word.
+MARKS_OF_NPU = frozenset({"torch_npu"})
 
 # The calls that launch device work pass through Python, where their stacks can be taken.
 LAUNCH_IN_PYTHON = frozenset({"acl", "simulator"})
@@ -44,9 +46,7 @@ def check(collector: str, options: Options) -> None:
     for name, option in SPECIFICATION.items():
         default = option.usual if name == "level" else getattr(usual, name)
         if getattr(options, name) != default and (reason := lacks(collector, name)):
-            having = tuple(other for other in FRONT_ENDS if not lacks(other, name))
-            elsewhere = f", or use one that has it (--collector {', '.join(having)})" if having else ""
-            raise OptionsError(f"{collector} has no {name}: {reason}. Leave it out{elsewhere}", name)
+            raise OptionsError(refusal(collector, name, reason), name)
     if collector != "simulator":
         check_host_tools(options)
 

@@ -313,10 +313,18 @@ class Options:
     def _check_needs(self, name: str, option: Option) -> None:
         # Torch's own profiler samples its allocators without an NPU.
         allowed = name == "memory" and self.collector == "kineto"
-        if option.activity and option.activity not in self.activities and not allowed:
+        lacks_activity = option.activity and option.activity not in self.activities and not allowed
+        lacks_option = option.needs and not getattr(self, option.needs)
+        if (
+            (lacks_activity or lacks_option)
+            and self.collector in FRONT_ENDS
+            and (reason := lacks(self.collector, name))
+        ):
+            raise OptionsError(refusal(self.collector, name, reason), name)  # before what it needs elsewhere
+        if lacks_activity:
             where = "collected by the device" if option.activity == "npu" else "recorded on the host"
             raise OptionsError(f"{name} is {where}: add {option.activity} to activities, or leave {name} out", name)
-        if option.needs and not getattr(self, option.needs):
+        if lacks_option:
             raise OptionsError(f"{name} goes with {option.needs}: add {option.needs}, or leave {name} out", name)
 
     @property
@@ -400,6 +408,13 @@ def lacks(front_end: str, name: str) -> str:
     """Return why a front end lacks an option; empty if it has it."""
     option = SPECIFICATION[name]
     return option.lacks.get(front_end) or (lacks(front_end, option.needs) if option.needs else "")
+
+
+def refusal(front_end: str, name: str, reason: str) -> str:
+    """Return the message that a front end lacks an option, with those that have it."""
+    having = tuple(other for other in FRONT_ENDS if not lacks(other, name))
+    elsewhere = f", or use one that has it (--collector {', '.join(having)})" if having else ""
+    return f"{front_end} has no {name}: {reason}. Leave it out{elsewhere}"
 
 
 def has_value(front_end: str, name: str, word: str) -> bool:

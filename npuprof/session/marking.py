@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable
 from threading import get_native_id
 from typing import Any
 
 from npuprof.collectors.base import Collector
-from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE
+from npuprof.collectors.capabilities import DOMAINS_KEPT_BESIDE, MARKS_OF_NPU
+from npuprof.errors import NpuprofWarning
 from npuprof.options import Options
 from npuprof.recordings.journal import Journal
 from npuprof.recordings.recording import Recording, stored_message
@@ -38,6 +40,7 @@ class Marking:
         self._open: dict[int, tuple[int, str, str, int, int]] = {}  # by handle: the collector's handle, and the marker
         self._marked: dict[str, int] = {}  # number of markers so far, by message
         self._keeps_domains = collector.name in DOMAINS_KEPT_BESIDE
+        self._are_lost = collector.name in MARKS_OF_NPU and "npu" not in options.activities
 
     def mark(self, message: str, domain: str, stream: Any) -> None:
         """Record a point in time."""
@@ -65,7 +68,15 @@ class Marking:
             self._journal.write(["mark", message, domain, thread_id, start_ns, self._now_ns()])
 
     def _note_domain(self, message: str, domain: str) -> None:
-        """Keep the domain of the next marker if the front end has no domains."""
+        """Keep the domain of the next marker if the front end has no domains; warn once if it records no markers."""
+        if self._are_lost and self._options.takes_domain(domain):
+            self._are_lost = False
+            warnings.warn(
+                f"{self._collector.name} records markers with the NPU's activity alone: npuprof.mark and npuprof.range "
+                "have no effect in this run; add npu to activities",
+                NpuprofWarning,
+                stacklevel=4,
+            )
         if not self._keeps_domains or len(self._marked) >= _MOST_MESSAGES or not self._options.takes_domain(domain):
             return
         message = stored_message(message)

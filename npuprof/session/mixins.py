@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from npuprof.errors import OptionsError, SessionError
+from npuprof.errors import NpuprofWarning, OptionsError, SessionError
 from npuprof.options import default_output
 from npuprof.recordings.recording import json_metadata
 from npuprof.session.active import newest
@@ -135,7 +136,15 @@ class EndedRuns(ABC):
         """
         if metric not in _WEIGHTS:
             raise OptionsError(f"metric must be one of {', '.join(_WEIGHTS)}, not {metric!r}")
-        return self.result.to_folded_stacks(path, _WEIGHTS[metric])
+        written = self.result.to_folded_stacks(path, _WEIGHTS[metric])
+        if not written.stat().st_size:
+            other = next(name for name in _WEIGHTS if name != metric)
+            warnings.warn(
+                f"{written} is empty: no call of this run has any {metric}; metric={other!r} may have some",
+                NpuprofWarning,
+                stacklevel=2,
+            )
+        return written
 
     def export_memory_timeline(self, path: str | PathLike[str], device: str | None = None) -> Path:
         """Write the memory timeline of the newest run; see :meth:`npuprof.Profile.to_memory_timeline`."""

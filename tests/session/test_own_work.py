@@ -11,10 +11,10 @@ from types import FrameType
 import pytest
 
 import npuprof
-from npuprof.collectors import kineto
 from npuprof.lines.cell_stamps import RunningCell
 from npuprof.options import Options
 from npuprof.recordings.clock import SystemClock
+from npuprof.recordings.recording import TRACE_FILE_NAME
 from npuprof.session.active import ActiveRun
 from tests.fakes import FakeCollector
 
@@ -74,6 +74,7 @@ def test_the_end_of_a_run_is_not_recorded(tmp_path: Path, records_stacks: bool, 
 
 
 @pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:with_modules is deprecated")
 @pytest.mark.parametrize("asked", [{"stacks": True}, {"modules": True}, {"stacks": True, "modules": True}])
 def test_the_trace_of_torch_holds_no_work_of_ours(tmp_path: Path, asked: dict[str, bool]) -> None:
     torch = pytest.importorskip("torch")
@@ -83,5 +84,5 @@ def test_the_trace_of_torch_holds_no_work_of_ours(tmp_path: Path, asked: dict[st
     for _ in range(2):
         model(torch.ones(4, 8)).sum().backward()
     prof.stop()
-    trace = next(tmp_path.rglob(kineto.TRACE_FILE_NAME)).read_text()
+    trace = next(tmp_path.rglob(TRACE_FILE_NAME)).read_text()
     assert trace.count("npuprof/") < _MOST_OWN

@@ -126,9 +126,18 @@ def _noting(earlier: list[Path], decoded: Decoded) -> Decoded:
     return decoded
 
 
+def _is_whole(file: Path, size: int) -> bool:
+    try:
+        return file.stat().st_size == size
+    except OSError:
+        return False
+
+
 def _no_data(path: Path, recording: Recording) -> str:
     why = "the process may have ended before the collector wrote anything"
-    if recording.files:
+    if recording.files and all(_is_whole(path / name, size) for name, size in recording.files.items()):
+        why = _NO_DEVICE
+    elif recording.files:
         files = counted(len(recording.files), "file")
         why = f"none of the {files} that were recorded can be read; copy the recording again"
     reason = "; ".join(recording.problems) or why

@@ -145,7 +145,7 @@ def test_what_is_typed_and_what_is_chosen_are_one_set_of_options(form: OptionsFo
     assert form.options().duration == 5
     assert (form.collector, form.chosen("collector")) == ("msprof", "msprof")
     form.choose("more", "--collector kineto --l2")
-    assert "l2 is collected by the device" in form.problem
+    assert "kineto has no l2: torch's own profiler knows no NPU" in form.problem
     form.choose("more", "--level 2 --memory --activities npu")
     assert (form.chosen("level"), form.chosen("memory"), form.chosen("activities")) == (2, True, ("npu",))
     assert (form.why_not("level"), form.why_not_activity("cpu")) == (TYPED, TYPED)
