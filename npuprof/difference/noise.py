@@ -65,6 +65,11 @@ class Noise:
         """Whether both sides have several steps, or runs, that tell of noise."""
         return not np.isnan(self.total.error).any()
 
+    @property
+    def of_runs(self) -> bool:
+        """Whether a side has several runs, which tell how much these vary; else only that of steps is known."""
+        return not self._balanced.in_sequence
+
     def columns(self, nodes: pd.DataFrame, a: Int64, b: Int64, delta: Int64) -> dict[str, Any]:
         """Return the columns of noise of the rows of a difference, and find what they have in common.
 
@@ -117,6 +122,8 @@ class Noise:
         phrases = []
         if any(left_out := self._balanced.left_out):
             phrases.append(f"noise without {left_out[0]} and {left_out[1]} ranks, which lack steps or a counterpart")
+        if self.is_known and not self.of_runs:
+            phrases.append("variation between runs is unknown")
         if self.is_known and min(counts) < _FEW_STEPS:
             unequal = ", and unequal numbers tell less" if counts[0] != counts[1] else ""
             phrases.append(f"{min(counts)} {what} tell little of noise{unequal}")

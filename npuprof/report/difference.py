@@ -268,10 +268,16 @@ def _verdict(difference: Difference, changes: Sequence[_Change]) -> tuple[str, M
     is_single = any(len(side.judged) < len(side.every) for side in (difference.a, difference.b))
     if is_single:  # which are not judged
         interval = f"Without single outliers {_size(*judged)}, 95 % interval {_interval(low, high)}."
-        if 2 * abs(judged[0] - judged[1]) < abs(delta):
+        if 2 * abs(judged[0] - judged[1]) < abs(delta) or (judged[0] - judged[1]) * delta < 0:
+            if low > 0 or high < 0:  # whatever the outliers hide
+                return (
+                    f"The usual step is {_size(*judged)}",
+                    f"95 % interval {_interval(low, high)}. With single outliers a step is {size}.",
+                )
             return ("No clear difference", f"{size}, but by single outliers. {interval}")
     if low > 0 or high < 0:
-        return size, f"{reason} {interval}".strip()
+        of_runs = "" if difference.noise.of_runs else " Variation between runs is unknown."
+        return size, f"{reason} {interval}{of_runs}".strip()
     if most is not None and most.is_sure and (most.label == OUTLIERS or _is_significant(difference)):
         return f"{size}, which may be noise", f"{reason} {interval}".strip()
     return "No clear difference", f"{size}, but the steps vary as much. {interval}"

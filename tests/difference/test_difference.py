@@ -295,7 +295,8 @@ def test_the_interval_holds_the_difference_and_one_step_has_none() -> None:
     assert ((top["low_ns"] <= top["delta_ns"]) & (top["delta_ns"] <= top["high_ns"])).all()
     single = run(noisy(_model(), 1, random)) - run(noisy(_model(), 1, random))
     assert single.basis == "one step each: noise unknown"
-    assert difference.basis == "7 steps against 7 steps; intervals of 95 % for all rows together"  # not the first one
+    told = "intervals of 95 % for all rows together; variation between runs is unknown"
+    assert difference.basis == f"7 steps against 7 steps; {told}"  # not the first one
     assert single.rows["low_ns"].isna().all()
     assert single.rows["significant"].isna().all()
 

@@ -142,3 +142,47 @@ def test_a_single_outlier_is_no_progress() -> None:
     said = " ".join(str(_steps(made, now) - _steps(made, before)).split())
     assert re.search(r"No clear difference: \d+ % faster, but by single outliers\. Without single outliers", said)
     assert re.search(r"95 % interval [−+][\d.]+ to [−+][\d.]+ %", said)
+
+
+_USUAL = {
+    "both faster": ([82, 83, 81, 82], [1000, 1010, 1020, 7600], "The usual step is 92 % faster"),
+    "other ways": ([950, 960, 940, 2900], [1000, 1010, 1020, 990], "The usual step is 5.5 % faster"),
+    "an outlier now": (
+        [500, 505, 502, 507, 503, 2500],
+        [520, 522, 519, 521, 520, 523],
+        "The usual step is 3.3 % faster",
+    ),
+    "mostly the usual step": ([82] * 4, [1990, 2100, 2050, 4500], "97 % faster"),
+    "an outlier alone": ([1000, 1004, 1001, 1003], [1002, 1001, 1003, 9000], "No clear difference"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _USUAL)
+def test_outliers_hide_no_change_of_the_usual_step(name: str) -> None:
+    now, before, verdict = _USUAL[name]
+    sides = []
+    for times in (now, before):
+        lengths = [1_000 * each for each in (times[0], *times)]  # the first step of a run is left out
+        sides.append(_steps(run([_MODEL] * len(lengths)), lengths))
+    said = " ".join(str(sides[0] - sides[1]).split())
+    assert f"{verdict}: " in said
+    assert "95 % interval" in said
+
+
+@pytest.mark.slow
+def test_says_that_single_runs_tell_nothing_of_runs() -> None:
+    random = np.random.default_rng(8)
+
+    def made(mean: float) -> Profile:
+        lengths = [int(random.normal(mean, 20_000)) for _ in range(9)]
+        return _steps(run([_MODEL] * 9), lengths)
+
+    one, other = made(1_000_000), made(1_500_000)
+    several = [made(random.normal(1_000_000, 20_000)) for _ in range(5)]
+    unknown = "Variation between runs is unknown"
+    assert unknown in " ".join(str(npuprof.compare(other, one)).split())
+    for sides in ((other, several), (several, other), ([other, made(1_500_000)], several)):
+        said = " ".join(str(npuprof.compare(*sides)).split())
+        assert re.search(r"(slower|faster): .*95 % interval", said)
+        assert unknown not in said

@@ -102,6 +102,19 @@ def test_one_step_tells_nothing_however_many_ranks() -> None:
     assert all(np.isnan(bound).all() for bound in estimate.bounds())
 
 
+@pytest.mark.parametrize("several", [3, 6, 12])
+def test_runs_of_one_side_tell_their_variation(several: int) -> None:
+    random = np.random.default_rng(11)
+    runs, one = random.normal(100, 2, (4_000, 1, several)), random.normal(100, 2, (4_000, 1, 1))
+    for sides in ((runs, one), (one, runs)):
+        estimate = difference(*sides, paired=False, in_sequence=False)
+        assert 0.04 <= float((estimate.p_values() <= 0.05).mean()) <= 0.06
+    changed = difference(runs, one + 12, paired=False, in_sequence=False)  # six deviations
+    assert float((changed.p_values() <= 0.05).mean()) > {3: 0.7, 6: 0.98, 12: 0.999}[several]
+    assert np.isnan(difference(one, one, paired=False, in_sequence=False).p_values()).all()
+    assert np.isnan(difference(runs, one, paired=False).p_values()).all()  # these are steps of one run
+
+
 def test_times_that_do_not_vary_differ_for_certain_or_not_at_all() -> None:
     estimate = difference(np.array([[[2.0, 2.0]], [[1.0, 1.0]]]), np.ones((2, 1, 2)), paired=False)
     assert estimate.p_values().tolist() == [0.0, 1.0]
