@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import npuprof
+from npuprof.conditions import Quantity
 from npuprof.errors import NoRankError, NpuprofError
 from npuprof.options import default_output
 from npuprof.options.load_arguments import add_load_arguments, load_arguments
@@ -19,6 +20,7 @@ from npuprof.words.quantities import share
 from npuprof.words.texts import plain_lines
 
 if TYPE_CHECKING:
+    from npuprof.advice.findings import Advice
     from npuprof.profiles.profile import Profile
     from npuprof.ranks.profile_set import ProfileSet
 
@@ -89,9 +91,10 @@ def _parser() -> argparse.ArgumentParser:
     advise.add_argument("--json", action="store_true", help="print the findings as JSON")
     advise.add_argument(
         "--fail-on",
-        type=_percent,
-        metavar="PERCENT",
-        help="exit with 3 if a finding may gain at least so much of a step, such as 5%%",
+        type=_percent_or_condition,
+        metavar="LIMIT",
+        help="exit with 3 if a finding may gain at least so much of a step, such as 5%%, or if a condition holds, such "
+        "as 'step > 160ms'",
     )
     add_load_arguments(advise)
     advise.set_defaults(run=_advise)
@@ -159,12 +162,14 @@ def _open(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _percent_or_condition(text: str) -> float | str:
+    return text if Quantity.of(text) is None and any(sign in text for sign in "<>=") else _percent(text)
+
+
 def _percent(text: str) -> float:
     """Read ``5%`` or ``5`` as 0.05."""
-    try:
-        value = float(text.removesuffix("%"))
-    except ValueError:
-        value = -1.0
+    quantity = Quantity.of(text)
+    value = float(quantity.number) if quantity is not None and quantity.unit in ("", "%") else -1.0
     if not 0 <= value <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage between 0 and 100, such as 5%")
     return value / 100
@@ -190,6 +195,8 @@ def _advise(parsed: argparse.Namespace) -> int:
     if advice.doubts:
         _say(f"npuprof: cannot tell: {parsed.path} is incomplete ({'; '.join(advice.doubts)})", sys.stderr)
         return 4
+    if isinstance(parsed.fail_on, str):
+        return _judge(advice, parsed.fail_on)
     gains = advice.gains_at_least(parsed.fail_on)
     if gains:
         return 3
@@ -205,6 +212,19 @@ def _advise(parsed: argparse.Namespace) -> int:
         return 0
     _say(f"npuprof: cannot tell: no finding may gain {100 * parsed.fail_on:g} %, but {unknown}", sys.stderr)
     return 4
+
+
+def _judge(advice: Advice, condition: str) -> int:
+    """Return 3 if a condition holds for the usual step, else 0, and print its figures."""
+    from npuprof.advice.gate import check, figures
+
+    if advice.unjudged:
+        _say(f"npuprof: cannot tell: {advice.unjudged}", sys.stderr)
+        return 4
+    compared = check(condition, figures(advice))
+    holds = all(each.holds for each in compared)
+    _say(f"npuprof: {'; '.join(map(str, compared))}: {'holds' if holds else 'does not hold'}", sys.stderr)
+    return 3 if holds else 0
 
 
 def _one_at_a_time(path: Path, opened: Profile | ProfileSet) -> str:

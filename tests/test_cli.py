@@ -91,6 +91,9 @@ def test_advise_is_a_gate_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out) == advice.to_dict()
     assert cli.main(["advise", saved, "--fail-on", str(worst - 1)]) == 3
     assert cli.main(["advise", str(tmp_path / "missing"), "--fail-on", "5%"]) == 1
+    step = f"{advice.step_ns} ns"
+    conditions = {f"step >= {step}": 3, f"step > {step}": 0, f"step = {step} and idle <= 100%": 3, "stop > 1ms": 1}
+    assert {text: cli.main(["advise", saved, "--fail-on", text]) for text in conditions} == conditions
     kernels = table("kernels", [(0, 70), (100, 70), (200, 70)])
     idle = factories.all_tables(steps=table("steps", [(0, 100), (100, 100), (200, 100)]), kernels=kernels)
     without_host = str(Profile(Decoded(idle, factories.info())).save(tmp_path / "idle"))

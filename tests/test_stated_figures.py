@@ -211,6 +211,7 @@ _OTHERWISE: Mapping[str, Mapping[str, str]] = {
         r"Every 50th step takes 50 ms longer: line 5.{1,12}4 of 200 steps": "tests/advice/test_outliers.py",
         r"\| rule \| fires if.*?(?=Gains come|Several causes)": "the tables of rules: see below",
         r"\| jobs \| faults of 2 %.*?(?=## As data)": "printed by tests.benchmarks.bench_blame, which the page names",
+        r"--fail-on .step > 160ms.*?condition holds": "tests/test_cli.py",
         r"0.6 ms of `0-6 ms|by 0 and the|\(level 0\)": "an example, limits of 0, and a name",
         r"with 3 if a finding may gain at least 5 %|, 4 if the run is|[,;] 0 if neither holds, 1 if the|, and 2 if": (
             "tests/test_cli.py"

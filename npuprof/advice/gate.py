@@ -1,13 +1,11 @@
-"""Gates: ``step < 160ms and idle < 30%``, a small grammar over the parts of a step.
+"""Gates: ``step < 160ms and idle < 30%``, conditions on the parts of a step (:mod:`npuprof.conditions`).
 
 Each side of a comparison is a mean over steps, and so is their difference, whose noise says how sure the comparison is.
 """
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,24 +14,11 @@ import numpy as np
 from npuprof.advice.findings import PARTS_OF_NAMES, Advice
 from npuprof.analysis.accounting import IDLE
 from npuprof.analysis.host_accounting import ACTIVITY_LABELS, HOST
+from npuprof.conditions import SIGNS, TIMES, Comparison, Quantity, comparisons, refusal
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.noise.model import Estimate, Floats, difference, mean
 from npuprof.words.quantities import duration
 
-_UNITS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-_OPERATORS: Mapping[str, Callable[[Fraction, Fraction], bool]] = {
-    "<=": operator.le,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    ">": operator.gt,
-}
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d{1,18}(?:\.\d{1,18})?)\s*(?P<unit>ns|us|µs|ms|s|%)?(?![\w.])"
-    r"|(?P<name>[a-z_]+)|(?P<sign><=|>=|==|!=|[<>*]))"
-)
-_LONGEST = 1_000
 _LONGEST_NS = 1 << 63
 _EXAMPLE = "step < 160ms and idle < 30%"
 
@@ -162,9 +147,7 @@ def check(text: str, names: Mapping[str, Figure]) -> list[CheckedComparison]:
     OptionsError
         If the text is not a gate, or uses an unknown name.
     """
-    if len(text) > _LONGEST:
-        raise OptionsError(f"a gate has at most {_LONGEST:,} characters, and this one has {len(text):,}")
-    return [_comparison(part, names) for part in re.split(r"\band\b", text)]
+    return [_checked(part, names) for part in comparisons(text, "gate", _EXAMPLE)]
 
 
 def require(
@@ -203,22 +186,19 @@ def require(
     return compared
 
 
-def _comparison(text: str, names: Mapping[str, Figure]) -> CheckedComparison:
-    tokens = _tokens(text)
-    signs = [place for place, token in enumerate(tokens) if token["sign"] in _OPERATORS]
-    if len(signs) != 1:
-        raise _wrong(text, "needs one comparison before and after each `and`")
-    left, right = (_side(part, text, names) for part in (tokens[: signs[0]], tokens[signs[0] + 1 :]))
+def _checked(part: Comparison, names: Mapping[str, Figure]) -> CheckedComparison:
+    if part.sign not in SIGNS:
+        raise _wrong(part, f"compares times, which {part.sign} does not")
+    left, right = (_side(side, part, names) for side in (part.left, part.right))
     if left.nanoseconds is None or right.nanoseconds is None:
-        raise _wrong(text, "needs times on both sides: a plain number needs a unit (ns, us, ms, s, or % of the step)")
-    sign = tokens[signs[0]]["sign"] or ""
+        raise _wrong(part, "needs times on both sides: a plain number needs a unit (ns, us, ms, s, or % of the step)")
     return CheckedComparison(
-        " ".join(text.split()),
+        str(part),
         left.nanoseconds,
         right.nanoseconds,
-        _OPERATORS[sign](left.nanoseconds, right.nanoseconds),
+        SIGNS[part.sign](left.nanoseconds, right.nanoseconds),
         _interval(left),
-        _surely_fails(sign, left, right),
+        _surely_fails(part.sign, left, right),
     )
 
 
@@ -239,7 +219,7 @@ def _surely_fails(sign: str, left: _Value, right: _Value) -> bool | None:
     mean_ns = float((left.nanoseconds or 0) - (right.nanoseconds or 0))
     noise = _noise(left, right)
     if noise is None:  # two constants
-        return not _OPERATORS[sign](Fraction(left.nanoseconds or 0), Fraction(right.nanoseconds or 0))
+        return not SIGNS[sign](Fraction(left.nanoseconds or 0), Fraction(right.nanoseconds or 0))
     low, high = (float(bound[0]) for bound in Estimate(np.array([mean_ns]), noise.error, noise.freedom).bounds())
     if np.isnan(low):
         return None
@@ -268,51 +248,37 @@ def _noise(left: _Value, right: _Value) -> Estimate | None:
     return difference(times[0], times[1], paired=times[0].shape[1] == times[1].shape[1])
 
 
-def _tokens(text: str) -> list[dict[str, str | None]]:
-    tokens, place = [], 0
-    while text[place:].strip():
-        match = _TOKEN.match(text, place)
-        if match is None:
-            raise _wrong(text, f"cannot be read from {text[place:].strip()[:20]!r} on")
-        tokens.append(match.groupdict())
-        place = match.end()
-    return tokens
-
-
-def _side(tokens: list[dict[str, str | None]], text: str, names: Mapping[str, Figure]) -> _Value:
-    values = [_value(token, text, names) for token in tokens[::2]]
-    if not values or len(tokens) % 2 == 0 or any(token["sign"] != "*" for token in tokens[1::2]):
-        raise _wrong(text, "needs a name, a time, or a product with a number on each side")
+def _side(side: str, part: Comparison, names: Mapping[str, Figure]) -> _Value:
     time: _Value | None = None
     factor = Fraction(1)
-    for value in values:
+    for value in (_value(text.strip(), part, names) for text in side.split("*")):
         factor *= value.factor
         if value.nanoseconds is not None and time is not None:
-            raise _wrong(text, "may multiply a time with plain numbers only")
+            raise _wrong(part, "may multiply a time with plain numbers only")
         time = value if value.nanoseconds is not None else time
     if time is None or time.nanoseconds is None:
         return _Value(None, factor)
     nanoseconds = time.nanoseconds * factor / time.factor if time.factor else Fraction(0)
     if abs(nanoseconds) >= _LONGEST_NS:
-        raise _wrong(text, "has a longer time than any run")
+        raise _wrong(part, "has a longer time than any run")
     return _Value(nanoseconds, factor, time.figure)
 
 
-def _value(token: dict[str, str | None], text: str, names: Mapping[str, Figure]) -> _Value:
-    number, unit, name = token["number"], token["unit"], token["name"]
-    if number is not None:
-        if unit is None:
-            return _Value(None, Fraction(number))
-        if unit == "%":
-            factor = Fraction(number) / 100
-            return _Value(factor * names["step"].ns, factor, names["step"])
-        return _Value(Fraction(number) * _UNITS[unit])
-    if name is None:
-        raise _wrong(text, "needs a name, a time, or a product with a number on each side")
-    if name not in names:
-        raise OptionsError(f"a gate knows no {name!r}; its names are {', '.join(names)}")
-    return _Value(Fraction(names[name].ns), Fraction(1), names[name])
+def _value(text: str, part: Comparison, names: Mapping[str, Figure]) -> _Value:
+    quantity = Quantity.of(text)
+    if quantity is None:
+        if not text.isidentifier():
+            raise _wrong(part, "needs a name, a time, or a product with a number on each side")
+        if text not in names:
+            raise OptionsError(f"a gate knows no {text!r}; its names are {', '.join(names)}")
+        return _Value(Fraction(names[text].ns), Fraction(1), names[text])
+    number = Fraction(quantity.number)
+    if quantity.unit == "%":
+        return _Value(number / 100 * names["step"].ns, number / 100, names["step"])
+    if quantity.unit and quantity.unit not in TIMES:
+        raise _wrong(part, f"has no unit of time, such as ms, but {quantity.unit}")
+    return _Value(number * TIMES[quantity.unit] if quantity.unit else None, Fraction(1) if quantity.unit else number)
 
 
-def _wrong(text: str, reason: str) -> OptionsError:
-    return OptionsError(f"{' '.join(text.split())!r} is no gate: it {reason}. Such as: {_EXAMPLE}")
+def _wrong(part: Comparison, reason: str) -> OptionsError:
+    return refusal(str(part), "gate", reason, _EXAMPLE)

@@ -8,39 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from npuprof.analysis.patterns import contains_pattern
+from npuprof.conditions import LONGEST, SIGNS, SIZES, TIMES, Quantity, signed
 from npuprof.errors import OptionsError
 from npuprof.tables import rows_named
 
 MOMENTS = frozenset({"start_ns", "time_ns", "allocated_ns", "released_ns", "device_start_ns", "end_ns"})
 """Columns of UTC epoch times; other ``_ns`` columns are durations."""
 
-_TIMES = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
-_SIZES = {
-    "B": 1,
-    **{f"{prefix}iB": 1 << shift for prefix, shift in (("K", 10), ("M", 20), ("G", 30), ("T", 40))},
-    **{f"{prefix}B": 10**power for prefix, power in (("k", 3), ("K", 3), ("M", 6), ("G", 9), ("T", 12))},
-}
-_NUMBER = r"[+-]?(?:\d[\d,_]*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,2})?"
-_QUANTITY = re.compile(rf"(?P<number>{_NUMBER})\s*(?P<unit>[^\W\d]+|%)?")
-_PART = re.compile(r"(?P<sign>>=|<=|==|!=|≥|≤|≠|>|<|=)?\s*(?P<rest>.*)", re.DOTALL)
-_SIGNS = {"≥": ">=", "≤": "<=", "≠": "!=", "=": "=="}
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    ">": lambda column, value: column > value,
-    ">=": lambda column, value: column >= value,
-    "<": lambda column, value: column < value,
-    "<=": lambda column, value: column <= value,
-    "==": lambda column, value: column == value,
-    "!=": lambda column, value: column != value,
-}
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_MAX_TEXT = 1000
 _EXAMPLES = {"_ns": "> 100 us", "_bytes": ">= 1 MiB"}
 
 
@@ -70,9 +51,9 @@ def understand(frame: pd.DataFrame, column: str, text: str, origin_ns: int = 0) 
     column
         The column.
     text
-        For names: a part of the name in any case, ``= the whole name``, ``!= the whole name``, or ``/a regular
-        expression/`` (``/.../i`` in any case). For numbers: ``> 100 us``, ``<= 1 MiB``, ``10..20 us``, or a number;
-        several may be joined by ``and``. A number without a unit is in the unit of the column.
+        For names: a part of the name in any case, also after ``~``, ``= the whole name``, ``!= the whole name``, or
+        ``/a regular expression/`` (``/.../i`` in any case). For numbers: ``> 100 us``, ``<= 1 MiB``, ``10..20 us``, or
+        a number; several may be joined by ``and``. A number without a unit is in the unit of the column.
     origin_ns
         The time that filters on times count from, in ns of the UTC epoch.
 
@@ -87,8 +68,8 @@ def understand(frame: pd.DataFrame, column: str, text: str, origin_ns: int = 0) 
     """
     if column not in frame:
         raise OptionsError(f"there is no column {column}")
-    if len(text) > _MAX_TEXT:
-        raise OptionsError(f"the filter of {column} is longer than {_MAX_TEXT} characters")
+    if len(text) > LONGEST:
+        raise OptionsError(f"the filter of {column} is longer than {LONGEST} characters")
     series = frame[column]
     if pd.api.types.is_bool_dtype(series.dtype):
         return _flag(column, text)
@@ -98,9 +79,11 @@ def understand(frame: pd.DataFrame, column: str, text: str, origin_ns: int = 0) 
 
 
 def _flag(column: str, text: str) -> Condition:
-    value = _TRUTH.get(text.strip().lower())
-    if value is None:
+    sign, rest = signed(text)
+    value = _TRUTH.get(rest.strip().lower())
+    if value is None or sign not in ("", "==", "!="):
         raise OptionsError(f"{column} is true or false, not {text!r}")
+    value = value != (sign == "!=")
     return Condition(f"t[{column!r}] == {value}", lambda t: (t[column] == value).fillna(value=False).astype(bool))
 
 
@@ -113,16 +96,17 @@ def _text(column: str, text: str) -> Condition:
             f"t[{column!r}].str.contains({pattern!r}, case={case}, na=False)",
             lambda t: _matching(t[column], lambda names: contains_pattern(names, pattern, ignore_case=not case)),
         )
-    sign, remainder = _split(text)
+    sign, remainder = signed(text)
     if sign in ("==", "!="):
-        whole, equal = remainder.strip(), _COMPARED[sign]
+        whole, equal = remainder.strip(), SIGNS[sign]
         return Condition(
             f"t[{column!r}].notna() & (t[{column!r}] {sign} {whole!r})",
             lambda t: t[column].notna() & equal(t[column], whole),
         )
-    folded = text.upper()
+    part = remainder if sign == "~" else text
+    folded = part.upper()
     return Condition(
-        f"t[{column!r}].str.contains({text!r}, case=False, regex=False, na=False)",
+        f"t[{column!r}].str.contains({part!r}, case=False, regex=False, na=False)",
         lambda t: _matching(
             t[column], lambda names: [isinstance(name, str) and folded in name.upper() for name in names]
         ),
@@ -143,48 +127,44 @@ def _numbers(column: str, text: str, origin_ns: int, series: pd.Series[Any]) -> 
     whole = pd.api.types.is_integer_dtype(series.dtype)
     parts: list[tuple[str, int | float]] = []
     for part in re.split(r"\s+and\s+", text.strip()):
-        low, dots, high = part.partition("..")
-        if dots:
+        sign, rest = signed(part)
+        low, dots, high = rest.partition("..")
+        if sign == "~":
+            raise OptionsError(f"{column} is a number: compare it with <, <=, >, >=, = or !=")
+        if dots and sign in ("", "=="):
             # 10..20 us: the unit at the end applies to both numbers.
-            unit = (_QUANTITY.fullmatch(high.strip()) or {"unit": ""})["unit"] or ""
-            bare = (_QUANTITY.fullmatch(low.strip()) or {"unit": " "})["unit"] is None
-            parts.append((">=", _value(column, f"{low}{unit}" if bare else low, whole)))
+            first, last = Quantity.of(low), Quantity.of(high)
+            unit = last.unit if first is not None and last is not None and not first.unit else ""
+            parts.append((">=", _value(column, f"{low}{unit}", whole)))
             parts.append(("<=", _value(column, high, whole)))
         else:
-            sign, remainder = _split(part)
-            parts.append((sign or "==", _value(column, remainder, whole)))
+            parts.append((sign or "==", _value(column, rest, whole)))
     compared = [(sign, value + origin_ns) for sign, value in parts]
     code = " & ".join(f"(t[{column!r}] {sign} {value!r})" for sign, value in compared)
 
     def mask(t: pd.DataFrame) -> pd.Series[Any]:
         matching: pd.Series[Any] = t[column].notna()
         for sign, value in compared:
-            matching &= _COMPARED[sign](t[column], value).astype("boolean").fillna(value=False).astype(bool)
+            matching &= SIGNS[sign](t[column], value).astype("boolean").fillna(value=False).astype(bool)
         return matching
 
     # NaN is unequal to every number, but must not match.
     return Condition(f"t[{column!r}].notna() & {code}" if "!=" in code else code, mask)
 
 
-def _split(text: str) -> tuple[str, str]:
-    match = _PART.fullmatch(text.strip())
-    sign = (match["sign"] or "") if match else ""
-    return _SIGNS.get(sign, sign), match["rest"] if match else text
-
-
 def _value(column: str, text: str, whole: bool) -> int | float:
-    match = _QUANTITY.fullmatch(text.strip())
+    quantity = Quantity.of(text)
     example = next((shown for end, shown in _EXAMPLES.items() if column.endswith(end)), "> 10")
-    if match is None:
+    if quantity is None:
         raise OptionsError(f"{text.strip()!r} is not a number, which {column} needs: write, for example, {example}")
-    units = _TIMES if column.endswith("_ns") else _SIZES if column.endswith("_bytes") else {}
+    units = TIMES if column.endswith("_ns") else SIZES if column.endswith("_bytes") else {}
     if column == "share" or column.endswith("_ratio"):
         units = {"%": 1}
-    unit = match["unit"]
+    unit = quantity.unit
     if unit and unit not in units:
         known = f"its units are {', '.join(unit for unit in units if unit.isascii())}" if units else "it has no unit"
         raise OptionsError(f"{column} is not measured in {unit}: {known}; write, for example, {example}")
-    number = Decimal(match["number"].replace(",", "").replace("_", "")) * (units[unit] if unit else 1)
+    number = quantity.number * (units[unit] if unit else 1)
     if unit == "%":
         number /= 100
     if not whole:

@@ -66,7 +66,7 @@ function quantity(name, kind, text) {
 
 /** The sign before a text, and the rest. @param {string} text @returns {[string, string]} */
 function signed(text) {
-    const [, sign = "", rest] = /** @type {RegExpExecArray} */ (/^(>=|<=|==|!=|≥|≤|≠|>|<|=)?\s*(.*)$/s.exec(text.trim()));
+    const [, sign = "", rest] = /** @type {RegExpExecArray} */ (/^(>=|<=|==|!=|≥|≤|≠|>|<|=|~)?\s*(.*)$/s.exec(text.trim()));
     return [NEVER.get(sign) ?? sign, rest];
 }
 
@@ -78,9 +78,9 @@ function signed(text) {
 function filterOf(name, kind, text) {
     if (text.length > LONGEST_FILTER) throw new Error(`the filter of ${name} is longer than ${LONGEST_FILTER} characters`);
     if (kind === "flag") {
-        const wanted = TRUTH[text.trim().toLowerCase()];
-        if (wanted === undefined) throw new Error(`${name} is true or false, not '${text}'`);
-        return (value) => value === wanted;
+        const [sign, rest] = signed(text), wanted = TRUTH[rest.trim().toLowerCase()];
+        if (wanted === undefined || !["", "==", "!="].includes(sign)) throw new Error(`${name} is true or false, not '${text}'`);
+        return (value) => value !== null && (value === wanted) === (sign !== "!=");
     }
     if (kind === "text") {
         const regular = /^\/(.+)\/(i?)$/s.exec(text), [sign, whole] = signed(text);
@@ -89,17 +89,15 @@ function filterOf(name, kind, text) {
             return (value) => value !== null && pattern.test(value);
         }
         if (sign === "==" || sign === "!=") return (value) => value !== null && (value === whole.trim()) === (sign === "==");
-        const part = text.toUpperCase();
+        const part = (sign === "~" ? whole : text).toUpperCase();
         return (value) => value !== null && value.toUpperCase().includes(part);
     }
     /** @type {[string, number][]} */
     const tests = text.trim().split(/\s+and\s+/).flatMap((/** @type {string} */ part) => {
-        const dots = part.indexOf("..");
-        if (dots < 0) {
-            const [sign, rest] = signed(part);
-            return [[sign || "==", quantity(name, kind, rest)]];
-        }
-        const low = part.slice(0, dots), high = part.slice(dots + 2), unit = QUANTITY.exec(high.trim())?.[4] ?? "";
+        const [sign, rest] = signed(part), dots = rest.indexOf("..");
+        if (sign === "~") throw new Error(`${name} is a number: compare it with <, <=, >, >=, = or !=`);
+        if (dots < 0 || (sign && sign !== "==")) return [[sign || "==", quantity(name, kind, rest)]];
+        const low = rest.slice(0, dots), high = rest.slice(dots + 2), unit = QUANTITY.exec(high.trim())?.[4] ?? "";
         const isBare = QUANTITY.exec(low.trim())?.[4] === undefined;  // 10..20 us: the unit at the end is that of both
         return [[">=", quantity(name, kind, isBare ? low + unit : low)], ["<=", quantity(name, kind, high)]];
     });
