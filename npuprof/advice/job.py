@@ -222,7 +222,7 @@ class JobFacts(Facts):
             return None
         moving = recorded_moving(self.job)
         if not len(self.lacking.ops):
-            return Completed(self.job, moving)
+            return Completed(self.job if self.lanes is None else self.lanes.job, moving)
         programs = [program_of(self.job, role) for role in roles(self.job, stages(self.job))]
         return completed(self.job, moving, self.lacking, programs)
 
@@ -387,10 +387,10 @@ class JobFacts(Facts):
 
     @cached_property
     def lanes(self) -> Lanes | None:
-        """The kernels and collectives of all ranks, where these overlap and all ranks run the same; else None."""
-        if self.is_serial or self.missing:
+        """The kernels and collectives of all ranks, where these overlap and no rank is absent; else None."""
+        if self.is_serial or self.absent or self.job is None:
             return None
-        return lanes({rank: member.tables for rank, member in self.members.items()})
+        return lanes(self.job, {rank: member.tables for rank, member in self.members.items()})
 
     def extra_ns(self, suspect: Suspect) -> int | None:
         """Return how much longer a rank of a suspect takes in a step, apart from waits; None if nothing tells."""
@@ -488,7 +488,7 @@ class JobFacts(Facts):
     def _replayed_ns(self) -> float | None:
         """The time of a replay of the unchanged job; None if it differs from the recorded time."""
         played = self.played
-        if played is None or self.unmatched:
+        if played is None or self.unmatched or self.lanes is not None:
             return None
         try:
             unchanged = replay(played, self.recorded.own_ns, self.recorded.moving_ns)
