@@ -1,6 +1,6 @@
 """Jobs with one to eight faults at once: what is named, who is named without a fault, what is said to be gained.
 
-By hand: ``python -m tests.benchmarks.bench_blame [--seeds 20] [--faults 1 2 3 4 5 6 7 8] [--memory] [--show]``
+By hand: ``python -m tests.benchmarks.bench_blame [--seeds 20] [--faults 1 2 3 4 5 6 7 8] [--memory] [--training]``
 
 Each job of 64 ranks and four steps has slow ranks, slow hosts, late hosts, slow links, an uneven stage, stalls, absent
 ranks, files that are cut off and clocks that differ, drawn at random, and a noise of 1 to 20 %. It is written in the
@@ -8,6 +8,7 @@ vendor's text form, loaded and judged as by ``npuprof advise``; with ``--memory`
 The cost of a fault is the step of the same job with this fault alone, minus that of the job with none. The true gain is
 the step of the job without its stalls minus that of the job with no fault. Where a finding says that it cannot tell
 between two ("a stage with more work, or its hosts are slow", "rank 49 or 50" of absent ones), it is right if one is.
+With ``--training`` they are jobs whose collectives overlap computing: see :mod:`tests.benchmarks.blamed_training`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from npuprof.advice.finding import Finding
 from npuprof.loading import load_set
 from npuprof.simulator.jobs import SIZES, Faults, Job, Plan, simulate, text
 from tests.advice.generated import RULES, facts_of
+from tests.benchmarks import blamed_training
+from tests.benchmarks.ranks_of_words import ranks_in
 
 PLAN = replace(SIZES[64], steps=4)
 _NOISES = (0.01, 0.02, 0.05, 0.1, 0.2)
@@ -164,14 +167,6 @@ def _found(job: Job, *, as_text: bool) -> dict[str, Finding]:
     return {one.rule: one for one in found if one.state == "fires"}
 
 
-def ranks_in(words: str) -> set[int]:
-    """Return the ranks that a place names: ``ranks 0-7, 9``."""
-    ranks: set[int] = set()
-    for low, high in re.findall(r"(\d+)(?:-(\d+))?", words):
-        ranks |= set(range(int(low), int(high or low) + 1))
-    return ranks
-
-
 def _named_by(found: Mapping[str, Finding], rule: str) -> set[int]:
     one = found.get(rule)
     return ranks_in(one.place) if one is not None and (one.gain_hi_ns or rule == "stall") else set()
@@ -270,13 +265,27 @@ def _cells(jobs: Sequence[Judged]) -> list[str]:
     ]
 
 
+def _train(faults: Sequence[int], seeds: int) -> None:
+    """Measure and print jobs whose collectives overlap computing."""
+    jobs = []
+    for count in faults:
+        for seed in range(seeds):
+            jobs.append(blamed_training.judged(count, seed))
+            print(blamed_training.show(jobs[-1], seed), flush=True)
+    print("\n".join(blamed_training.table(jobs)))
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Jobs with several faults at once.")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--faults", type=int, nargs="*", default=list(range(1, 9)))
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--training", action="store_true")
     options = parser.parse_args()
+    if options.training:
+        _train(options.faults, options.seeds)
+        return
     began, jobs = time.process_time(), []
     for count in options.faults:
         for seed in range(options.seeds):
