@@ -36,6 +36,8 @@ _WORDS: Mapping[Any, str] = {
 _T = TypeVar("_T")
 
 
+# beartype cannot resolve what a module imports for type checkers alone (tests/test_parameters.py), and importing pandas
+# for it would make `import npuprof` slow.
 class _Named(type):
     """A class that an annotation names and that its module imports for type checkers alone."""
 

@@ -24,7 +24,6 @@ NO_RUN = "there is no run"
 
 _MOSTLY = 0.5  # of the steps
 _MOST_ADDED = 64  # ranks: of more, too little is known of what they did together
-"""An absent rank that comes later than that is the last one, and not a little noise."""
 
 
 @dataclass(frozen=True)

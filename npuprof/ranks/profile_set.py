@@ -659,7 +659,7 @@ class ProfileSet(LongText, Exports):
     def save(self, path: str | PathLike[str]) -> Path:
         """Save every run below a directory, as :meth:`npuprof.Profile.save` does; ``load_set`` opens it again.
 
-        :meth:`save` is the same method. A warning names runs that cannot be read.
+        A warning names runs that cannot be read.
 
         Raises
         ------

@@ -11,6 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
+# The start of a child has a finder of its own (startup/sitecustomize.py): it runs in Pythons that lack npuprof.
 class AwaitedImport(MetaPathFinder):
     """Calls `imported` once, after the first import of one of the modules `names`; its exceptions reach the import."""
 

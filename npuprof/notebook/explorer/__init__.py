@@ -1,1 +1,1 @@
-"""The explorer as widgets: thin views of the plain objects in :mod:`npuprof.explorer`."""
+"""The explorer as widgets: thin views of the plain objects of the rooms ``timeline``, ``flame`` and ``analysis``."""
