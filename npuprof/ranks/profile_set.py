@@ -343,7 +343,11 @@ class ProfileSet(LongText, Exports):
         from npuprof.advice.job_findings import advise_job
         from npuprof.report.advice import render_advice
 
-        facts = job.job_facts(self._ranks, job.explaining(job.job_facts(self._ranks)))
+        ranks = self._ranks
+        whole = job.explaining(job.job_facts(ranks.unread() if self._is_large() else ranks))
+        if self._is_large():  # whatever else was read: its steps would be others than those of small files
+            ranks = ranks.unread(whole)
+        facts = job.job_facts(ranks, whole)
         return advise_job(facts, self.explore, render=render_advice)
 
     def step_statistics(self) -> pd.DataFrame:
@@ -724,12 +728,16 @@ class ProfileSet(LongText, Exports):
         """
         unread = self._ranks.unread()
         entries = [entry for entry in self._runs.entries if not entry.is_cluster]
-        if len(self._runs.newest) > job.FEW or not (by_steps or transfers.absent_ranks(unread)):
+        if self._is_large() or not (by_steps or transfers.absent_ranks(unread)):
             return unread
         if sum(size_of_files(entry.run.path) for entry in entries) > _SMALL_BYTES:
             return unread
         self._runs.read()
         return self._ranks
+
+    def _is_large(self) -> bool:
+        """Return whether findings are about more ranks than are all read completely."""
+        return len(self._runs.newest) > job.FEW
 
     def _is_small(self) -> bool:
         """Return whether reading all runs takes seconds at most."""

@@ -76,12 +76,14 @@ class RankTables:
         frames = [frame for frame in (self.labelled_scan(scanned, leads), *of_read) if len(frame)]
         return stacked(frames).sort_values("run", kind="stable", ignore_index=True) if frames else nothing(name)
 
-    def unread(self) -> RankTables:
-        """Return the tables as if no run had been read whose small files have its steps."""
+    def unread(self, but: Collection[int] = ()) -> RankTables:
+        """Return the tables as if no run had been read whose small files have its steps, but those of some ranks."""
         rows = set(self.scans.rows_of("step_times")) & set(self.runs.rows_read)
+        rows -= {row for rank, row in self.runs.newest.items() if rank in but}
         if not rows:
             return self
-        return self.memo.of_state("unread", lambda: RankTables(self.runs.unread(rows)))
+        name = " ".join(map(str, ["unread but", *sorted(but)]))
+        return self.memo.of_state(name, lambda: RankTables(self.runs.unread(rows)))
 
     def by_name(self) -> Mapping[str, pd.DataFrame]:
         """Return the tables by name, each stacked when it is taken."""

@@ -89,6 +89,11 @@ _ANSWERS: Mapping[str, Callable[[ProfileSet], pd.DataFrame]] = {
     "waits": lambda runs: runs.waits(),
     "blame": lambda runs: runs.blame(),
     "side_by_side": lambda runs: runs.side_by_side(),
+    "advice": lambda runs: pd.DataFrame([{"step_ns": runs.advice().step_ns, **runs.advice().parts()}]),
+    "findings": lambda runs: pd.DataFrame(
+        [(each.rule, each.title, each.gain_lo_ns, each.gain_hi_ns, each.cost_ns) for each in runs.advice()]
+    ),
+    "critical_path": lambda runs: runs.critical_path(),
 }
 
 
@@ -114,11 +119,21 @@ def test_answers_ignore_what_was_read_before(absent: Sequence[int], tmp_path: Pa
     _answered(lambda: npuprof.load_set(folder))
 
 
-@pytest.mark.slow
-def test_tasks_tell_of_absent_ranks_in_any_order(samples: Path) -> None:
-    folder = samples / "torch_npu/text/level1"
+@pytest.mark.long
+def test_answers_of_larger_jobs_ignore_what_was_read(tmp_path: Path) -> None:
+    plan = replace(SIZES[8], data=3, steps=2, microbatches=2, layers=1)
+    folder = text.write(simulate(plan, Faults(slow_ranks={5: 0.4}), 1), tmp_path / "job", kernels=True)
     _answered(lambda: npuprof.load_set(folder))
-    runs = npuprof.load_set(folder)
+
+
+@pytest.mark.long
+def test_answers_about_absent_ranks_ignore_reading(samples: Path) -> None:
+    _answered(lambda: npuprof.load_set(samples / "torch_npu/text/level1"))
+
+
+@pytest.mark.slow
+def test_tasks_tell_of_absent_ranks(samples: Path) -> None:
+    runs = npuprof.load_set(samples / "torch_npu/text/level1")
     waits = runs.waits()
     first = waits[(waits["rank"] == 0).to_numpy(bool)].iloc[0]
     assert first["last_rank"] == 5
@@ -128,6 +143,10 @@ def test_tasks_tell_of_absent_ranks_in_any_order(samples: Path) -> None:
     assert "waits it causes" not in set(runs.side_by_side()["part"])
     assert runs.blame()["wait_ns"].sum() == waits["wait_ns"].sum()
     assert sum(runs.overview().parts.values()) == runs.advice().step_ns
+    for shown in (runs.advice(), runs.overview(), runs):  # no sum that is less than the costliest finding
+        assert "−92.4 ms" in str(shown)
+        assert "Together they explain" not in str(shown)
+        assert "all findings together" not in str(shown)
 
 
 @pytest.mark.slow
