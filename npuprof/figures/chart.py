@@ -44,7 +44,7 @@ AXIS = {"gridcolor": FAINT, "zeroline": False, "linecolor": FAINT, "automargin":
 _HEIGHT = 420
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 _TITLE_PIXELS, _TEXT_PIXELS, _LINE_PIXELS = 16, 12, 17
-_LONGEST_TITLE, _LONGEST_LINE = 70, 110
+_LONGEST_TITLE, _LONGEST_LINE = 60, 80  # about 520 pixels, as wide as narrow outputs are
 _TAG = re.compile(r"<[^>]*>")
 
 

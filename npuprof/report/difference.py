@@ -264,17 +264,20 @@ def _verdict(difference: Difference, changes: Sequence[_Change]) -> tuple[str, M
     judged = [round(float(side.judged["duration_ns"].mean())) for side in (difference.a, difference.b)]
     bounds = [float(bound[0]) / max(judged[1], 1) for bound in difference.noise.total.bounds()]
     low, high = (max(bound, -1.0) for bound in bounds)  # no step takes less than 0
-    interval = f"95 % interval {_interval(low, high)}."
+    interval, usual = f"95 % interval {_interval(low, high)}", _size(*judged)
     is_single = any(len(side.judged) < len(side.every) for side in (difference.a, difference.b))
     if is_single:  # which are not judged
-        interval = f"Without single outliers {_size(*judged)}, 95 % interval {_interval(low, high)}."
-        if 2 * abs(judged[0] - judged[1]) < abs(delta) or (judged[0] - judged[1]) * delta < 0:
-            if low > 0 or high < 0:  # whatever the outliers hide
-                return (
-                    f"The usual step is {_size(*judged)}",
-                    f"95 % interval {_interval(low, high)}. With single outliers a step is {size}.",
-                )
-            return ("No clear difference", f"{size}, but by single outliers. {interval}")
+        interval = (
+            f"{interval} without single outliers" if usual == size else f"Without single outliers {usual}, {interval}"
+        )
+    interval += "."
+    if is_single and (2 * abs(judged[0] - judged[1]) < abs(delta) or (judged[0] - judged[1]) * delta < 0):
+        if low > 0 or high < 0:  # whatever the outliers hide
+            return (
+                f"The usual step is {usual}",
+                f"95 % interval {_interval(low, high)}. With single outliers a step is {size}.",
+            )
+        return ("No clear difference", f"{size}, but by single outliers. {interval}")
     if low > 0 or high < 0:
         of_runs = "" if difference.noise.of_runs else " Variation between runs is unknown."
         return size, f"{reason} {interval}{of_runs}".strip()
