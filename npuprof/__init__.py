@@ -34,7 +34,9 @@ from typing import Any
 
 import lazy_loader
 
-_imported, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_imported, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
+# A star import must not hide the user's own `tensorflow`.
+__all__ = [name for name in _names if name not in ("callbacks", "dynamic", "simulator", "tensorflow")]
 
 
 def __getattr__(name: str) -> Any:

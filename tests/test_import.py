@@ -56,8 +56,7 @@ def test_every_public_name_is_bound(name: str) -> None:
 def test_importing_a_submodule_hides_no_public_name() -> None:
     program = (
         "import npuprof, npuprof.profiles.profile, npuprof.session.session, npuprof.markers, npuprof.options\n"
-        "modules = {'callbacks', 'dynamic', 'simulator', 'tensorflow'}\n"
-        "assert all(callable(getattr(npuprof, name)) for name in {*npuprof.__all__} - modules)"
+        "assert all(callable(getattr(npuprof, name)) for name in npuprof.__all__)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 
