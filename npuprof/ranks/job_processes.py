@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from npuprof.errors import SourceError
+from npuprof.errors import NpuprofError, SourceError
 from npuprof.recordings.job_folder import JobFile, Process, processes
+from npuprof.recordings.recording import Recording
 from npuprof.sources.decoding import decode_run
 from npuprof.sources.detect import DetectedResult
 from npuprof.words.quantities import counted
 
 _TABLES_OF_WORK = ("kernels", "tasks", "communication", "operators")
 _MOST_NAMED = 16
+_UNBORN = (0, 0)
 _AT_LEAST = "there may have been more, which were not seen: with -I, -E or -S, or another environment"
 
 
@@ -50,7 +52,7 @@ class JobProcesses:
         others = [run for run in results if not self._is_own(run)]
         described = [(run, run.describe()) for run in others]
         if not any(info.rank is not None for _, info in described):
-            described.sort(key=lambda each: each[1].started_ns or 0)
+            described.sort(key=lambda each: (_born(each[0].path), each[1].started_ns or 0))
             others = [replace(run, rank=number) for number, (run, _) in enumerate(described)]
         if others and not (
             self.file.notebook_worked if self.file.notebook_worked is not None else any(map(_worked, of_notebook))
@@ -102,6 +104,17 @@ class JobProcesses:
                 "short ones with -I, -E or -S, or without npuprof, may not have been seen"
             )
         return sentences
+
+
+def _born(path: Path) -> tuple[int, int]:
+    """Return when the process of a recording was started, among those of its machine; zeros if it is not known."""
+    try:
+        born = Recording.read(path).process.get("born")
+    except NpuprofError:
+        return _UNBORN
+    if not isinstance(born, list) or len(born) != len(_UNBORN) or not all(isinstance(part, int) for part in born):
+        return _UNBORN
+    return born[0], born[1]
 
 
 def _worked(run: DetectedResult) -> bool:

@@ -22,6 +22,7 @@ from npuprof.words.texts import repaired
 FILE_NAME, LOG_NAME, WATCHED_NAME = "processes.json", "processes.jsonl", "watched"
 _FORMAT = "npuprof-processes"
 _MAX_BYTES, _MAX_LOG_BYTES = 1 << 20, 16 << 20
+_STARTED = 19  # the field behind the name, in a process's state
 _LEAST_AGE_NS = 2_000_000_000  # a process that has just appended a line may not have ended yet
 
 
@@ -142,6 +143,16 @@ def _is_dead(pid: int) -> bool:
     with suppress(OSError, IndexError):
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")
     return False
+
+
+def born() -> list[int]:
+    """Return what orders processes as they were started: the tick of the system's clock, and the process's number.
+
+    Numbers rise, and wrap rarely; the ticks, of hundredths of a second, are those of the start, whatever it runs later.
+    """
+    with suppress(OSError, IndexError, ValueError):
+        return [int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[_STARTED]), os.getpid()]
+    return [0, os.getpid()]
 
 
 def append(folder: Path, what: str, **facts: Any) -> None:

@@ -118,8 +118,8 @@ class Recording:
         `place` counts the markers with that message from 0.
     process
         In a job: the ``rank`` of the process and the number of ranks (``world_size``), the ranks of each of its
-        ``groups`` by name, the ``backend`` that they communicate with, its ``parent`` and its ``arguments``, as far as
-        they are known.
+        ``groups`` by name, the ``backend`` that they communicate with, its ``parent``, its ``arguments``, and what
+        orders processes by their starts (``born``), as far as they are known.
     unprofiled_children
         How many processes that a profiled cell started imported each front end, by its module; they were not profiled.
     metadata

@@ -205,6 +205,7 @@ class ChildProcess:
             **of_torch,
             "parent": os.getppid(),
             "arguments": [word[:200] for word in sys.argv[:12]],
+            "born": job_folder.born(),
         }
         return {name: value for name, value in facts.items() if value is not None}
 

@@ -139,6 +139,34 @@ def test_processes_without_ranks_are_numbered_in_the_order_of_their_starts(tmp_p
     assert 0 < starts[0] < starts[1]
 
 
+_LATE = """
+import time
+time.sleep({seconds})
+import npuprof
+from npuprof.simulator import npu
+x = npu.ones((16, 16))
+for _ in range({count}):
+    x = x + x
+"""
+
+
+@pytest.mark.long
+def test_the_first_process_is_rank_zero_however_late_it_works(tmp_path: Path) -> None:
+    with npuprof.profile(processes=True, output=tmp_path / "out") as session:
+        started = []
+        for number, seconds in enumerate((2.0, 1.0, 0.0)):
+            program = tmp_path / f"work_{number}.py"
+            program.write_text(_LATE.format(seconds=seconds, count=number + 1))
+            started.append(subprocess.Popen([sys.executable, str(program)]))
+        assert [process.wait(pace.seconds(60)) for process in started] == [0, 0, 0]
+    runs = _set(session)
+    assert runs.ranks == [0, 1, 2]
+    kernels = [len(run.kernels) for run in runs]
+    assert [count - kernels[0] for count in kernels] == [0, 1, 2]
+    begun = [run.info.started_ns or 0 for run in runs]
+    assert begun[0] > begun[2], "they began to record in the other order"
+
+
 def test_the_process_of_the_block_is_a_row_where_it_used_a_front_end_itself(tmp_path: Path) -> None:
     from npuprof.simulator import npu
 
