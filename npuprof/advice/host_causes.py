@@ -376,7 +376,8 @@ class HostTimes:
         for caller, at, _, spent, _ in sums[(sums["name"] == "").to_numpy(bool)].itertuples(index=False):
             names, shares = self._shares(int(caller), int(at))
             times = np.diff(np.cumsum(shares) * int(spent) // int(shares.sum()), prepend=0).tolist()
-            shared += [(caller, at, name, time, 0) for name, time in zip(names, times, strict=True)]
+            named = self._bounded_waits(int(caller), int(at), zip(names, times, strict=True))
+            shared += [(caller, at, name, time, 0) for name, time in named]
         shared_rows = pd.DataFrame(shared, columns=sums.columns).astype(sums.dtypes)
         sums = pd.concat([sums[(sums["name"] != "").to_numpy(bool)], shared_rows])
         at = sums["line"].to_numpy(np.int64)
@@ -390,6 +391,24 @@ class HostTimes:
         waits = self._waits[["line", "caller"]].assign(name=WAIT, time=0, busy=self._waits["busy_ns"])
         waits = waits[(waits["line"] >= 0) & (waits["busy"] > 0)]
         return pd.concat([sums, waits]).groupby(["caller", "line", "name"], as_index=False)[["time", "busy"]].sum()
+
+    def _bounded_waits(self, caller: int, line: int, named: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Return causes with times in which a line waits no longer than its calls do: the rest is what else it does."""
+        kept = dict(named)
+        if self._syncs(line) and (excess := kept.get(WAIT, 0) - self._idle_waits.get((caller, line), 0)) > 0:
+            texts = (self.statements(self.place(each)) for each in (line, caller))
+            other = next((name for text in texts if (name := of_text(text, syncs=False)) not in ("", WAIT)), OTHER)
+            kept[WAIT] -= excess
+            kept[other] = kept.get(other, 0) + excess
+        return [(name, time) for name, time in kept.items() if time]
+
+    @cached_property
+    def _idle_waits(self) -> dict[tuple[int, int], int]:
+        """For how long calls that wait take while the device has no work, by line of the cell and innermost line."""
+        waits = self._waits
+        idle = waits["end"] - waits["start"] - waits["busy_ns"]
+        sums = idle.groupby([waits["caller"], waits["line"]]).sum()
+        return {(int(key[0]), int(key[1])): int(time) for key, time in sums.items()}  # type: ignore[index]
 
     def _shares(self, caller: int, line: int) -> tuple[list[str], Int64]:
         """Return the causes of a line's time and how many samples saw each; by its text where none did."""

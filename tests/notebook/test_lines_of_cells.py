@@ -389,3 +389,25 @@ def test_awaited_time_belongs_to_the_awaiting_line(cells: Cells, call: str, line
     assert table["host_ns"][line] > 0.5 * table["host_ns"].sum()
     assert set(run.tables["sampled_lines"]["line"]) <= set(range(1, len(text) + 1))
     assert run.notes[run.notes["source"] == "lines"]["message"].tolist() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "body",
+    [
+        "time.sleep(0.005); y = x + x; v = float(y.sum())",
+        "y = x + x; v = float(y.sum()); time.sleep(0.005)",
+        "v = [time.sleep(0.005), float((x + x).sum())]",
+        "time.sleep(0.005)\n    y = x + x\n    v = float(y.sum())",
+    ],
+)
+def test_a_wait_costs_no_more_than_its_calls(cells: Cells, body: str) -> None:
+    cells.run("import time")
+    run = cells.profile(f"for i in range(8):\n    {body}")
+    found = {each.cause: each for each in run.advice() if each.rule == "host_bound"}
+    assert "time.sleep(0.005)" in found["sleep"].title
+    assert found["sleep"].cost_ns > 4_500_000
+    calls = run.api[run.api["name"].str.contains("Synchronize")]
+    waited = int(calls["duration_ns"].sum()) // 8
+    if "wait" in found:
+        assert found["wait"].gain_hi_ns <= waited + 100_000  # and until the next launch
