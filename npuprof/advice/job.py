@@ -259,7 +259,11 @@ class JobFacts(Facts):
     def usual(self) -> Times:
         """The recorded times without what happened once, or perhaps did."""
         less = [stall.less for stall in (*self.once, *self.perhaps_once)]
-        return Times(*without(self.recorded.own_ns, self.recorded.moving_ns, less))
+        times = Times(*without(self.recorded.own_ns, self.recorded.moving_ns, less))
+        if self.lanes is None or self.played is None or "rare_ns" not in self.played.rows:
+            return times
+        often = self.recorded.own_ns - self.played.rows["rare_ns"].to_numpy(np.float64)
+        return replace(times, own_ns=np.minimum(times.own_ns, often))
 
     @cached_property
     def slow_links(self) -> pd.DataFrame | None:

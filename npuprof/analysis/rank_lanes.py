@@ -133,7 +133,8 @@ class Lanes:
     Attributes
     ----------
     job
-        The job; its rows are in the order of the program, and the time before each is that of the rank's own work.
+        The job; its rows are in the order of the program, and the time before each is that of the rank's own work,
+        of which `rare_ns` is what passes in fewer than half of the steps only.
     ranks, lanes
         The ranks, in order, and what each ran.
     alike
@@ -460,18 +461,30 @@ def _no(count: int) -> tuple[Bools, Bools]:
 def _own_work(made: Lanes) -> Job:
     """Return the job with its rows in the order of the program, and the own work of their rank before each."""
     lags = _lags(made)
-    order, own = [], []
+    order, own, rare = [], [], []
     for lane, before, late in zip(made.lanes, lags.kernels, lags.collectives, strict=True):
         work = np.concatenate([[0.0], np.cumsum(before + lane.length_ns)])
         step = np.repeat(np.arange(len(lane.spans)), [end - begin for _, _, begin, end in lane.spans])
         within = np.lexsort((np.arange(len(lane.op)), lane.needs, step))
         reached = np.maximum.accumulate(work[lane.needs[within]])
+        once = np.concatenate([[0.0], np.cumsum(_rare_ns(lane, before))])[lane.needs[within]]
+        rare.append(np.diff(np.maximum.accumulate(once), prepend=0.0))
         order.append(lane.row[within])
         behind = np.where((late > _FAR_NS) & lane.sure_needs, late, 0.0)  # of a host that launches it late
         own.append(np.diff(reached, prepend=0.0) + behind[within])
     rows = made.job.rows.iloc[np.concatenate(order)].reset_index(drop=True)
-    own_ns = np.rint(np.concatenate(own)).astype(np.int64)
-    return replace(made.job, rows=rows.assign(own_ns=own_ns))
+    own_ns, rare_ns = (np.rint(np.concatenate(each)).astype(np.int64) for each in (own, rare))
+    return replace(made.job, rows=rows.assign(own_ns=own_ns, rare_ns=rare_ns))
+
+
+def _rare_ns(lane: _Lane, before_ns: Floats) -> Floats:
+    """Return what passes before each kernel in fewer than half of the steps, as where a checkpoint is written."""
+    kernels = np.arange(len(before_ns))
+    step = np.repeat(np.arange(len(lane.spans)), [last - first for first, last, *_ in lane.spans])
+    place = kernels - np.array([first for first, *_ in lane.spans])[step]
+    usual = pd.Series(before_ns).groupby(place).transform("median").to_numpy(np.float64)
+    beyond: Floats = np.where(before_ns > usual + _FAR_NS, before_ns - usual, 0.0)
+    return beyond
 
 
 def _lags(played: Lanes) -> _Lags:
