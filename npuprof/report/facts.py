@@ -136,8 +136,11 @@ def known_figures(summary: Summary, info: Info, notes: pd.DataFrame) -> list[tup
     return [figure for figure in figures if figure[1] != ABSENT] if nothing_text(summary, info) else figures
 
 
-def nothing_text(summary: Summary, info: Info) -> str:
-    """Return that a recording has nothing of the device or a framework, why, and what to do; empty where it has."""
+def nothing_text(summary: Summary, info: Info, notes: pd.DataFrame | None = None) -> str:
+    """Return that a recording has nothing of the device or a framework, why, and what to do; empty where it has.
+
+    `notes` tell whether the front end itself failed.
+    """
     recorded = ("kernels", "tasks", "communication", "api", "operators")
     if info.recording is None or not info.collector or any(summary.counts[name] for name in recorded):
         return ""
@@ -148,6 +151,8 @@ def nothing_text(summary: Summary, info: Info) -> str:
         return children_text(info)
     if info.failed:
         return f"Nothing was recorded of {on}: the code raised {info.failed.partition(':')[0]} before its first launch."
+    if notes is not None and ((notes["severity"] == "error") & (notes["source"] == info.collector)).any():
+        return f"Nothing was recorded of {on}: {info.collector} failed, as its error says."
     remedy = "use arrays of npuprof.simulator.npu" if info.simulated else "move the model and its inputs to it"
     return f"Nothing was recorded of {on}: {remedy}."
 

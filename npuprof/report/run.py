@@ -81,7 +81,7 @@ Lines: TypeAlias = Callable[[], UserCode | None]
 def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
     """Return what is on the screen for a run; :func:`folds_of_run` has what is folded."""
     info, notes = run.info, run.notes
-    nothing = nothing_text(run.summary, info)
+    nothing = nothing_text(run.summary, info, notes)
     cells = cell_classes(info.cells)
     warnings = _warnings(run, user_code)
     name = run_name(info)

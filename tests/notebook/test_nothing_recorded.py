@@ -9,7 +9,12 @@ import pytest
 
 import npuprof
 from npuprof import simulator
+from npuprof.errors import CollectorError
+from npuprof.options import Options
 from npuprof.profiles.profile import Profile
+from npuprof.recordings.clock import SystemClock
+from npuprof.session.active import ActiveRun
+from tests.fakes import FakeCollector
 from tests.notebook.cells import Cells
 
 
@@ -58,3 +63,14 @@ def test_a_cell_of_python_alone_is_not_told_what_rules_about_the_device_lack(cel
         assert "Nothing was recorded of the simulated NPU" in shown
         assert "cannot tell" not in shown
         assert "no finding" not in shown
+
+
+def test_a_front_end_that_failed_is_the_cause(tmp_path: Path) -> None:
+    collector = FakeCollector(fail={"stop": CollectorError("acl.prof.stop returned 500005")})
+    run = ActiveRun(collector, Options(output=tmp_path), "a test", SystemClock())
+    run.start()
+    run.stop()
+    for shown in _report(run.result()):
+        assert "Nothing was recorded of the device: fake failed, as its error says." in " ".join(shown.split())
+        assert "acl.prof.stop returned 500005" in " ".join(shown.split())
+        assert "move the model and its inputs" not in shown
