@@ -8,9 +8,10 @@ they are inferred: from what happens in all steps, and on all ranks, that run th
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -193,19 +194,22 @@ class Lanes:
     def gains_ns(self, ranks: Collection[int]) -> tuple[int, int] | None:
         """Return limits of what a step gains if some ranks take as long as those alike; None if there are none.
 
-        Dependencies that were not seen are replayed with and without. What a replay misses of a step is not sure.
+        Dependencies that were not seen are replayed with and without. The upper limit is the gain if the ranks take as
+        long as the fastest of those alike. What a replay misses of a step, and what those alike differ by, is not sure.
         """
-        gains = []
+        gains, most = [], 0
         for each, lags in self._variants:
-            faster = each._without(ranks, lags)
-            if faster is None:
+            usual, fastest = each._without(ranks, lags), each._without(ranks, lags, of_peers=np.min)
+            if usual is None or fastest is None:
                 return None
-            gain = _replay(each, lags) - _replay(*faster)
+            recorded = _replay(each, lags)
+            gain, upper = (recorded - _replay(*faster) for faster in (usual, fastest))
             if not np.isfinite(gain):
                 return None
             gains.append(max(0, round(gain / self.steps)))
-        missed = round(self.error * self.step_ns) if self.is_right else max(gains)
-        return max(0, min(gains) - missed), max(gains)
+            most = max(most, gains[-1], round(upper / self.steps))
+        missed = round(self.error * self.step_ns) if self.is_right else most
+        return max(0, min(gains) - missed - (most - max(gains))), most
 
     @cached_property
     def _variants(self) -> list[tuple[Lanes, _Lags]]:
@@ -226,8 +230,10 @@ class Lanes:
         """The mean time of a step."""
         return self.whole_ns / self.steps
 
-    def _without(self, ranks: Collection[int], lags: _Lags) -> tuple[Lanes, _Lags] | None:
-        """Return lanes and lags in which some ranks take as long as those alike, in sum."""
+    def _without(
+        self, ranks: Collection[int], lags: _Lags, of_peers: Callable[..., Any] = np.median
+    ) -> tuple[Lanes, _Lags] | None:
+        """Return lanes and lags in which some ranks take as long as those alike: in sum, the median or `of_peers`."""
         if not set(ranks) & set(self.ranks):
             return None
         lanes, kernels, collectives = list(self.lanes), list(lags.kernels), list(lags.collectives)
@@ -237,11 +243,11 @@ class Lanes:
             if not peers:
                 return None
             at = place[rank]
-            usual = np.median([self.lanes[peer].by_step() for peer in peers], axis=0)
+            usual = of_peers([self.lanes[peer].by_step() for peer in peers], axis=0)
             lanes[at] = replace(lanes[at], length_ns=lanes[at].length_ns * _pace(usual, lanes[at]))
             for times in (kernels, collectives):
-                of_peers = np.median([times[peer] for peer in peers], axis=0)
-                times[at] = np.where(times[at] > of_peers + _FAR_NS, of_peers, times[at])
+                shorter = of_peers([times[peer] for peer in peers], axis=0)
+                times[at] = np.where(times[at] > shorter + _FAR_NS, shorter, times[at])
         return replace(self, lanes=tuple(lanes)), replace(lags, kernels=tuple(kernels), collectives=tuple(collectives))
 
 
