@@ -11,6 +11,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
 from npuprof.errors import NpuprofError, OptionsError, SessionBusyError, SessionError, describe_failure
+from npuprof.machine import shadowed
 from npuprof.notebook.arguments import Arguments, interpret, parse, profiling_arguments, without_comment
 from npuprof.notebook.clearing import PendingClears
 from npuprof.notebook.controller import Cell, Controller, kept_when_interrupted
@@ -223,7 +224,10 @@ class NpuprofMagics(Magics):
             if isinstance(error, NpuprofError) and not arguments.run_anyway:
                 raise
             reason = str(error) if isinstance(error, NpuprofError) else describe_failure(error)
-            tell(f"the code runs unprofiled: {quantities.printable(reason, _LONGEST_REASON)}")
+            cause = shadowed.explanation(error)
+            tell(
+                f"the code runs unprofiled: {quantities.printable(reason, _LONGEST_REASON)}{'; ' * bool(cause)}{cause}"
+            )
 
     def _engines(self) -> object:
         """Return the view of ipyparallel whose engines run ``%%px``."""

@@ -31,6 +31,7 @@ _FOLLOWED = {
         "test_a_problem_goes_away_with_the_command_for_it"
     ),
     "'unset PROFILING_MODE'": "test_a_problem_goes_away_with_the_command_for_it",
+    "shell_command('mv', file, file.with_name(f'my_{file.name}'))": "test_a_file_that_hides_a_module_is_renamed",
     "own_command('doctor', '--output', _other_directory())": "test_recordings_go_where_the_command_says",
     "'msprof --help'": "test_a_command_that_shows_a_problem_shows_all_of_it",
     "'npu-smi info'": "test_a_command_that_shows_a_problem_shows_all_of_it",
@@ -54,6 +55,20 @@ def _without_modules(code: str) -> str:
     """Return what makes a command without a nested text, which versions of Python spell differently."""
     begin, found, _ = code.partition('f"import ' if 'f"import ' in code else "f'import ")
     return f"{begin}'import '..." if found else code
+
+
+def test_a_file_that_hides_a_module_is_renamed(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "my work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "csv.py").touch()
+    step = machine.step()
+    assert "csv.py" in step.what
+    machine.follow(step.command, monkeypatch)
+    assert [file.name for file in folder.iterdir()] == ["my_csv.py"]
+    assert "csv.py" not in machine.step().what
 
 
 @dataclass
