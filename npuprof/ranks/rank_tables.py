@@ -139,7 +139,7 @@ class RankTables:
 
     def known_job(self) -> Job | None:
         """Return the collectives of all ranks if they were joined."""
-        before: RankTables | None = self.memo.known("unread")
+        before: RankTables | None = self.memo.known("unread but")
         played: Job | None = self.memo.known("job")
         return before.known_job() if played is None and before is not None else played
 
