@@ -18,8 +18,7 @@ Records: TypeAlias = npt.NDArray[Any]
 
 def taken(records: Records, rows: Int64 | Bools) -> Records:
     """Return the records at rows, or of a mask: as whole records, which NumPy copies far faster than their fields."""
-    selected_records: Records = records.view(f"V{records.dtype.itemsize}")[rows].view(records.dtype)
-    return selected_records
+    return records.view(f"V{records.dtype.itemsize}")[rows].view(records.dtype)
 
 
 def outer_first(starts: Int64, ends: Int64, *groups: Int64) -> Int64:
@@ -46,15 +45,13 @@ def first_rows(keys: Records, wanted: Records) -> Int64:
     order = np.arange(len(keys)) if is_sorted else np.argsort(keys, kind="stable")
     in_order = keys if is_sorted else keys[order]
     at = np.minimum(np.searchsorted(in_order, wanted), len(keys) - 1)
-    rows: Int64 = np.where((in_order[at] == wanted) & (wanted != _NO_KEY), order[at], -1)
-    return rows
+    return np.where((in_order[at] == wanted) & (wanted != _NO_KEY), order[at], -1)
 
 
 def distinct(values: Int64) -> Int64:
     """Return the distinct values in order: of many, :func:`numpy.unique` takes several times as long."""
     ordered = np.sort(values)
-    found: Int64 = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
-    return found
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
 
 
 def rows_by_key(keys: Records) -> dict[int, Int64]:

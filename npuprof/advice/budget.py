@@ -60,8 +60,7 @@ def budget(facts: Facts) -> pd.DataFrame:
         ],
         columns=["part", "cause", "time_ns", "usual_ns", "collect"],
     )
-    typed: pd.DataFrame = frame.astype({"time_ns": "int64", "usual_ns": "int64"})
-    return typed
+    return frame.astype({"time_ns": "int64", "usual_ns": "int64"})
 
 
 def unknown_ns(table: pd.DataFrame) -> int:

@@ -302,8 +302,7 @@ class Facts:
         of_part = [name in parts for name in rows["part"].cat.categories]
         sums = self.sums[steps][:, of_part]
         causes = [None, *rows["cause"].cat.categories]
-        times: Int64 = sums[:, :, [not activity or cause == activity for cause in causes]].sum(axis=(1, 2))
-        return times
+        return sums[:, :, [not activity or cause == activity for cause in causes]].sum(axis=(1, 2))
 
     def balanced(self, steps: Int64) -> Int64:
         """Return which of some steps all ranks and devices have, of shape (ranks, steps)."""

@@ -165,8 +165,7 @@ class Finding:
         """Return the cost of each row of the evidence in nanoseconds: as counted by the rule, or else its duration."""
         whole = "wait_ns" if self.table == "waits" else "duration_ns"
         columns = [name for name in ("idle_ns", "exposed_ns", "moving_ns", whole) if name in self.rows]
-        costs: Int64 = self.rows[columns[0]].to_numpy(np.int64) if columns else np.zeros(len(self.rows), np.int64)
-        return costs
+        return self.rows[columns[0]].to_numpy(np.int64) if columns else np.zeros(len(self.rows), np.int64)
 
     def show(self) -> Widget:
         """Return the explorer at the evidence, highlighted in the timeline with the costliest row in the middle.

@@ -200,8 +200,7 @@ class Advice(LongText):
             {name: getattr(finding, name) for name in _COLUMNS} | {"evidence_rows": len(finding.rows)}
             for finding in self._sort()
         ]
-        frame: pd.DataFrame = pd.DataFrame(rows, columns=[*_COLUMNS, "evidence_rows"])
-        return frame
+        return pd.DataFrame(rows, columns=[*_COLUMNS, "evidence_rows"])
 
     def _sort(self) -> list[Finding]:
         other_findings = [finding for finding in self.findings if not any(finding is fired for fired in self.fired)]
@@ -254,8 +253,7 @@ class Advice(LongText):
             idle time, and what the host did), ``time_ns``, ``usual_ns`` and ``collect``: what to record to know
             the cause.
         """
-        table: pd.DataFrame = self._budget.copy()
-        return table
+        return self._budget.copy()
 
     @cached_property
     def _budget(self) -> pd.DataFrame:

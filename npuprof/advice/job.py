@@ -456,11 +456,9 @@ class JobFacts(Facts):
     def own_ns(self) -> pd.Series[int]:
         """Return the time outside collectives of each rank and step, as if nothing happened once."""
         if self.played is None:
-            nothing: pd.Series[int] = pd.Series(dtype="int64")
-            return nothing
+            return pd.Series(dtype="int64")
         of_rank = pd.Series(self.usual.own_ns).groupby(self.played.rows["rank"].to_numpy(np.int64)).sum()
-        sums: pd.Series[int] = (of_rank // self.steps).astype("int64")
-        return sums
+        return (of_rank // self.steps).astype("int64")
 
     def gain_ns(
         self, own_ns: Floats | None = None, moving_ns: Floats | None = None, than_ns: Floats | None = None

@@ -21,8 +21,7 @@ def outer_calls(facts: Facts) -> Int64:
     of_operators = host_rows(facts)
     library[of_operators] = schema.matching(operators["name"], lambda name: bool(_LIBRARY.match(name)))
     above = np.where(callers >= 0, nearest(callers, callers, library), -1)
-    rows: Int64 = np.flatnonzero(library[of_operators] & (above[of_operators] < 0))
-    return rows
+    return np.flatnonzero(library[of_operators] & (above[of_operators] < 0))
 
 
 def host_rows(facts: Facts) -> slice:
@@ -35,5 +34,4 @@ def kernels_within(facts: Facts, operators: Bools) -> Bools:
     """Return which kernels were launched within operators, given as a mask."""
     is_wanted = np.zeros(len(facts.causes.callers), bool)
     is_wanted[host_rows(facts)] = operators
-    launched: Bools = nearest(facts.causes.callers, facts.causes.launchers, is_wanted) >= 0
-    return launched
+    return nearest(facts.causes.callers, facts.causes.launchers, is_wanted) >= 0

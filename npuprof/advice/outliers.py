@@ -119,8 +119,7 @@ def grouped(found: Sequence[Outlier]) -> tuple[list[list[Outlier]], list[Outlier
 def judged_rows(facts: Facts) -> Int64:
     """Return the rows of the basis that gates judge: without single outliers."""
     positions = [outlier.position for outlier in grouped(outliers(facts))[1]]
-    rows: Int64 = facts.basis.rows[~np.isin(facts.basis.number, positions)]
-    return rows
+    return facts.basis.rows[~np.isin(facts.basis.number, positions)]
 
 
 def _cost_ns(facts: Facts, group: Sequence[Outlier]) -> int:
@@ -203,8 +202,7 @@ def _where(facts: Facts, outlier: Outlier) -> str:
 def _evidence(facts: Facts, group: Sequence[Outlier], table: str) -> pd.DataFrame:
     rows = facts.tables[table]
     numbers = [outlier.step for outlier in group]
-    chosen: pd.DataFrame = rows[of_counted_kind(rows) & rows["step"].isin(numbers).to_numpy(bool)]
-    return chosen
+    return rows[of_counted_kind(rows) & rows["step"].isin(numbers).to_numpy(bool)]
 
 
 def _period(positions: Sequence[int], count: int) -> int:

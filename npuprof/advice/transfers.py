@@ -22,7 +22,7 @@ def transfers_between_ranks(facts: Facts) -> pd.DataFrame:
     is_other = ~(tasks["src_rank"] == tasks["dst_rank"]).fillna(value=False).to_numpy(bool)
     moves = tasks[moves_data(tasks) & is_known & is_other & (tasks["duration_ns"] > 0).to_numpy(bool)]
     moves = moves[(moves["size_bytes"] > 0).to_numpy(bool)]
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "op_id": moves["op_id"].astype("int64"),
             "dst": moves["dst_rank"].fillna(-1).astype("int64"),
@@ -32,10 +32,8 @@ def transfers_between_ranks(facts: Facts) -> pd.DataFrame:
             "duration_ns": moves["duration_ns"].astype("int64"),
         }
     )
-    return frame
 
 
 def size_class(sizes: pd.Series[int]) -> pd.Series[int]:
     """Return the power of two at or below each size: rates of sizes within a factor of two can be compared."""
-    classes: pd.Series[int] = pd.Series(np.log2(sizes.to_numpy(np.float64)).astype(np.int64), sizes.index)
-    return classes
+    return pd.Series(np.log2(sizes.to_numpy(np.float64)).astype(np.int64), sizes.index)

@@ -153,8 +153,7 @@ class Accounting:
         sums = rows.groupby(["row", "part", "cause"], observed=True, sort=True)["duration_ns"].sum().reset_index()
         steps = self.steps.iloc[sums["row"].to_numpy()].reset_index(drop=True)
         columns = [steps[["rank", "device_id", "step"]], sums[["part", "cause", "duration_ns"]]]
-        frame: pd.DataFrame = pd.concat(columns, axis=1)
-        return frame
+        return pd.concat(columns, axis=1)
 
     def by_part(self) -> pd.DataFrame:
         """Sum the intervals by step and part.
@@ -168,8 +167,7 @@ class Accounting:
         rows = self.intervals
         sums = np.zeros((len(self.steps), len(PARTS)), np.int64)
         np.add.at(sums, (rows["row"].to_numpy(), rows["part"].cat.codes.to_numpy()), rows["duration_ns"].to_numpy())
-        wide_rows: pd.DataFrame = self.steps.assign(**dict(zip(PARTS, sums.T, strict=True)))
-        return wide_rows
+        return self.steps.assign(**dict(zip(PARTS, sums.T, strict=True)))
 
 
 def account(
@@ -260,8 +258,7 @@ def doubtful_steps(windows: StepWindows, missing: Spans, computing: Spans) -> Bo
     starts, ends, window = pieces(subtract(missing, computing), windows.spans)
     moved = np.zeros(len(windows.steps), np.int64)
     np.add.at(moved, windows.owner[window], ends - starts)
-    doubtful: Bools = moved > MATTERS * windows.durations()
-    return doubtful
+    return moved > MATTERS * windows.durations()
 
 
 @dataclass(frozen=True)
@@ -303,7 +300,7 @@ def _intervals(accounted: list[_Accounted]) -> pd.DataFrame:
         [empty, *(stretch.durations * 0 if stretch.starts is None else stretch.starts for stretch in kept)]
     )
     absent = np.repeat([stretch.starts is None for stretch in kept], counts).astype(bool)
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "row": np.concatenate(rows),
             "part": schema.categorical(np.repeat([PARTS.index(stretch.part) for stretch in kept], counts), list(PARTS)),
@@ -313,7 +310,6 @@ def _intervals(accounted: list[_Accounted]) -> pd.DataFrame:
         },
         copy=False,  # columns of millions of rows are not copied into blocks
     )
-    return frame
 
 
 def devices_of(tables: Mapping[str, pd.DataFrame]) -> list[int]:
@@ -408,7 +404,7 @@ def _steps(
     step: object, device_id: object, durations: Int64, basis: Origin, head_known: object, closed: object
 ) -> pd.DataFrame:
     count = len(durations)
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "rank": pd.array([pd.NA] * count, dtype="Int64"),
             "device_id": device_id,
@@ -420,7 +416,6 @@ def _steps(
             "complete": True,
         }
     )
-    return frame
 
 
 def device_parts(tables: Mapping[str, pd.DataFrame], device_id: int) -> tuple[list[tuple[str, str, Spans]], Spans]:

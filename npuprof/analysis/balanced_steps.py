@@ -32,8 +32,7 @@ def by_rank(steps: pd.DataFrame) -> pd.DataFrame:
     if frame.groupby("rank")["device"].nunique().max() == 1 and frame["rank"].min() >= 0:
         frame["device"] = 0  # a rank may be on another device in the other run
     frame["unit"] = np.arange(len(frame))
-    table: pd.DataFrame = frame.pivot_table(index=["rank", "device"], columns="step", values="unit", aggfunc="first")
-    return table
+    return frame.pivot_table(index=["rank", "device"], columns="step", values="unit", aggfunc="first")
 
 
 def complete(table: pd.DataFrame) -> pd.DataFrame:
@@ -44,5 +43,4 @@ def complete(table: pd.DataFrame) -> pd.DataFrame:
         complete: pd.DataFrame = table.loc[common.all(axis=1), common.columns]
         if len(complete):
             return complete
-    shared: pd.DataFrame = table.loc[:, present.all()]
-    return shared
+    return table.loc[:, present.all()]

@@ -105,8 +105,7 @@ def kernel_rows(
         made["over"] = (kernels[RUNS_OVER] > 0).to_numpy(bool)
     made["host_ns"] = _host_ns(tables, launches)
     made["launch_delay_ns"] = launches["launch_delay_ns"].array
-    rows: pd.DataFrame = pd.DataFrame(made)
-    return rows
+    return pd.DataFrame(made)
 
 
 def _operators(launches: pd.DataFrame) -> Any:
@@ -152,8 +151,7 @@ def operator_rows(
     own_ns = known.self_ns[known.first_row["operators"] + rows]
     made |= {"duration_ns": own_ns, "host_ns": pd.arrays.IntegerArray(own_ns, np.zeros(len(rows), bool))}
     made["launch_delay_ns"] = pd.arrays.IntegerArray(np.zeros(len(rows), np.int64), np.ones(len(rows), bool))
-    table: pd.DataFrame = pd.DataFrame(made)
-    return table
+    return pd.DataFrame(made)
 
 
 def sums(rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
@@ -290,8 +288,7 @@ def described(groups: pd.DataFrame, *, median_ns: Int64, p95_ns: Int64, launch_d
     )
     first: pd.DataFrame = table.iloc[np.argsort(-total, kind="stable")].reset_index(drop=True)
     names = [name for name in keys if isinstance(first[name].dtype, pd.CategoricalDtype)]
-    named: pd.DataFrame = ShownFrame(first.astype(dict.fromkeys(names, "string")))
-    return named
+    return ShownFrame(first.astype(dict.fromkeys(names, "string")))
 
 
 def grouped(rows: pd.DataFrame, keys: Sequence[Key]) -> tuple[Int64, int]:
@@ -316,8 +313,7 @@ def _narrow(number: Int64, groups: int) -> Any:
 def _middle(ordered: Int64, begins: Int64, count: Int64) -> Int64:
     """Return the median of each segment of sorted values; an even count takes the mean of the middle two, floored."""
     low, high = ordered[begins + (count - 1) // 2], ordered[begins + count // 2]
-    middle: Int64 = low + (high - low) // 2
-    return middle
+    return low + (high - low) // 2
 
 
 def _medians(values: pd.Series[Any], number: Int64, groups: int) -> Any:

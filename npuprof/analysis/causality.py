@@ -61,8 +61,7 @@ class LaunchedTasks:
     @property
     def early_ns(self) -> Int64:
         """How long before its call each task starts; negative if it starts later."""
-        early: Int64 = self.called_ns - self.start_ns
-        return early
+        return self.called_ns - self.start_ns
 
     def by_stream(self) -> Iterator[tuple[tuple[int, int], Int64]]:
         """Yield device and stream with the rows of each stream that is known."""
@@ -195,8 +194,7 @@ class _LastTask:
     def ends_before(self, moments: Int64) -> Int64:
         """Return the end of the last task launched before each moment; :data:`NEVER` without one."""
         at = np.searchsorted(self.returned_ns, moments, side="right") - 1
-        ends: Int64 = np.append(self.end_ns, NEVER)[at]
-        return ends
+        return np.append(self.end_ns, NEVER)[at]
 
 
 def _last_tasks(launches: LaunchedTasks) -> dict[tuple[int, int], _LastTask]:

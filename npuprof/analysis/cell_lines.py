@@ -176,5 +176,4 @@ def _summed(taken: pd.DataFrame, names: pd.DataFrame, of_host: bool) -> pd.DataF
         }
     )
     is_none = table["caller_file"].isna()
-    ordered: pd.DataFrame = pd.concat([table[~is_none], table[is_none]], ignore_index=True)
-    return ordered
+    return pd.concat([table[~is_none], table[is_none]], ignore_index=True)

@@ -150,7 +150,7 @@ class CodeLines:
             "operators": (_sums(count, of_operator, ones[: len(of_operator)]), bool(len(operators))),
             "peak_bytes": (peak, bool(len(self._peak))),
         }
-        table: pd.DataFrame = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "file": pd.array([*lines["file"], None], dtype=object),
                 "line": pd.array([*lines["line"], pd.NA], "Int64"),
@@ -160,7 +160,6 @@ class CodeLines:
                 },
             }
         )
-        return table
 
     def _host_ns(self) -> Int64:
         """Return the time of all threads by line; without a device that of the main thread, in all the wall time."""
@@ -219,8 +218,7 @@ class CodeLines:
         thread, line, time = self._host()
         frame: pd.DataFrame = pd.DataFrame({"thread_id": thread, "row": line, "host_ns": time})
         frame["row"] = frame["row"].where(frame["row"] >= 0, len(self._located[0]))
-        sums: pd.DataFrame = frame.groupby(["thread_id", "row"], as_index=False).sum()
-        return sums
+        return frame.groupby(["thread_id", "row"], as_index=False).sum()
 
     # -- the host --------------------------------------------------------------------------------------------------
 

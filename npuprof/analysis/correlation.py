@@ -151,8 +151,7 @@ def _lookup(values: Int64, positions: Int64) -> Int64:
     """Take values at positions; position -1 yields -1."""
     if not len(values):
         return np.full(len(positions), -1, np.int64)
-    matched: Int64 = np.where(positions >= 0, values[positions], -1)
-    return matched
+    return np.where(positions >= 0, values[positions], -1)
 
 
 def _declared_parents(python: pd.DataFrame, holders: Int64, python_holders: Int64) -> Int64:
@@ -177,8 +176,7 @@ def whole_links(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         lengths = [len(tables[name]) if name in tables else 0 for name in names.categories]
         rows = links[f"{end}_row"].to_numpy()
         is_kept &= (rows >= 0) & (rows < np.array([*lengths, 0], np.int64)[names.codes])
-    whole: pd.DataFrame = links if is_kept.all() else links[is_kept]
-    return whole
+    return links if is_kept.all() else links[is_kept]
 
 
 def _launchers(
@@ -205,8 +203,7 @@ def launch_moments(tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
     api, operators = _launchers(tables, whole_links(tables), first)
     rows = np.where(api >= 0, api, operators)
     starts = np.concatenate([*(tables[name]["start_ns"].to_numpy(np.int64) for name in LAYERS), [0]])
-    moments: pd.Series[Any] = pd.Series(pd.arrays.IntegerArray(starts[rows], rows < 0))
-    return moments
+    return pd.Series(pd.arrays.IntegerArray(starts[rows], rows < 0))
 
 
 def _kernels_of(tables: Mapping[str, pd.DataFrame], task_rows: Int64) -> Int64:
@@ -289,8 +286,7 @@ def without_cycles(callers: Int64) -> Int64:
         if not (ancestors >= 0).any():
             return callers
         ancestors = _lookup(ancestors, ancestors)
-    outer: Int64 = np.where(ancestors >= 0, -1, callers)
-    return outer
+    return np.where(ancestors >= 0, -1, callers)
 
 
 def own_ns(duration: Int64, holders: Int64) -> Int64:
@@ -299,5 +295,4 @@ def own_ns(duration: Int64, holders: Int64) -> Int64:
     inner = np.flatnonzero(holders >= 0)
     np.add.at(held, holders[inner], duration[inner])
     # Two overlapping slices inside a third would subtract their common time twice.
-    self_ns: Int64 = np.maximum(duration - held, 0)
-    return self_ns
+    return np.maximum(duration - held, 0)

@@ -50,8 +50,7 @@ def with_rest(shown: pd.DataFrame, selected: Accounting, whole: Accounting) -> p
     rows = whole.steps[["rank", "device_id", "step"]].assign(part=NOT_SELECTED, cause="", duration_ns=rest)
     frames = [frame.astype({"part": object, "cause": object}) for frame in (shown, rows[rest > 0])]
     joined = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
-    ordered: pd.DataFrame = joined.sort_values(["rank", "device_id", "step"], kind="stable", ignore_index=True)
-    return ordered
+    return joined.sort_values(["rank", "device_id", "step"], kind="stable", ignore_index=True)
 
 
 def _spans(tables: Mapping[str, pd.DataFrame], names: tuple[str, ...], device: int | None) -> Spans:

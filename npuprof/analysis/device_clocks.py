@@ -148,8 +148,7 @@ def _aligned(clock: DeviceClock, bounds: _Bounds) -> DeviceClock:
 
 def _grown(elapsed_ns: Int64, drift_ppb: int) -> Int64:
     """Return the drift after some time; the product of nanoseconds would not fit 64 bits after hours."""
-    grown: Int64 = elapsed_ns // 1_000 * drift_ppb // 1_000_000
-    return grown
+    return elapsed_ns // 1_000 * drift_ppb // 1_000_000
 
 
 def to_host(clock: DeviceClock, times_ns: Int64) -> Int64:
@@ -189,8 +188,7 @@ def _moved(frame: pd.DataFrame, clocks: Collection[DeviceClock]) -> pd.DataFrame
         begin, end = (to_host(clock, moments) for moments in (starts[rows], starts[rows] + lengths[rows]))
         starts[rows], lengths[rows] = begin, end - begin
     columns = {"start_ns": starts, "duration_ns": lengths}
-    moved: pd.DataFrame = frame.assign(**columns)
-    return moved
+    return frame.assign(**columns)
 
 
 def apart(clocks: Collection[DeviceClock]) -> frozenset[int]:

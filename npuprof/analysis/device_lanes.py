@@ -124,8 +124,7 @@ def _kernel_of_task(tasks: pd.DataFrame, kernels: pd.DataFrame) -> Int64:
 def _stream(frame: pd.DataFrame) -> Int64:
     """Return a number per combination of device and stream."""
     stream = frame["stream_id"].to_numpy(np.int64, na_value=-1)
-    numbers: Int64 = frame["device_id"].to_numpy(np.int64) * (1 << 40) + stream + 1
-    return numbers
+    return frame["device_id"].to_numpy(np.int64) * (1 << 40) + stream + 1
 
 
 def _are_named(tasks: pd.DataFrame, text: str) -> Bools:

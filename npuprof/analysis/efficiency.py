@@ -102,8 +102,7 @@ def _each_share(kernels: pd.DataFrame, work: pd.DataFrame, codes: Int64) -> pd.D
     taken = work.iloc[codes].reset_index(drop=True)
     columns: dict[str, Any] = {name: kernels[name].array for name in _EACH}
     durations = kernels["duration_ns"].to_numpy(np.int64)
-    each: pd.DataFrame = taken.assign(**columns, launches=1, total_ns=durations, mean_ns=durations.astype(np.float64))
-    return each
+    return taken.assign(**columns, launches=1, total_ns=durations, mean_ns=durations.astype(np.float64))
 
 
 def _add_achieved(table: pd.DataFrame, work: pd.DataFrame, limits: ChipLimits | None) -> pd.DataFrame:
@@ -118,7 +117,7 @@ def _add_achieved(table: pd.DataFrame, work: pd.DataFrame, limits: ChipLimits | 
     ratio = np.divide(roof_ns, mean_ns, out=np.full(len(table), np.nan), where=(mean_ns > 0) & (roof_ns > 0))
     in_memory = ~(compute_s > memory_s) & ~np.isnan(memory_s)
     bound = np.select([~is_known, in_memory, of_cube], [_UNKNOWN, _MEMORY, _CUBE], _VECTOR)
-    achieved: pd.DataFrame = table.assign(
+    return table.assign(
         flops_per_s=flops_per_s,
         bytes_per_s=bytes_per_s,
         roof_ns=roof_ns,
@@ -127,7 +126,6 @@ def _add_achieved(table: pd.DataFrame, work: pd.DataFrame, limits: ChipLimits | 
         of_best=_relative_rates(table, _best(work, limits), bound, of_cube),
         note=_notes(ratio, table, bound, limits),
     )
-    return achieved
 
 
 def compute_ns(table: pd.DataFrame, limits: ChipLimits | None) -> Float64:
@@ -140,8 +138,7 @@ def compute_ns(table: pd.DataFrame, limits: ChipLimits | None) -> Float64:
     limits
         The limits of the chip; None if unknown.
     """
-    times: Float64 = 1e9 * table["flops"].to_numpy(np.float64) / _peaks(table, limits, _of_cube(table))
-    return times
+    return 1e9 * table["flops"].to_numpy(np.float64) / _peaks(table, limits, _of_cube(table))
 
 
 def _speeds(table: pd.DataFrame) -> tuple[Float64, Float64]:
@@ -153,8 +150,7 @@ def _speeds(table: pd.DataFrame) -> tuple[Float64, Float64]:
 def _of_cube(table: pd.DataFrame) -> Bools:
     types = table["op_type"]
     on_cube = [is_of_cube(name) for name in types.cat.categories]
-    of_cube: Bools = np.array([*on_cube, False], bool)[types.cat.codes.to_numpy()]
-    return of_cube
+    return np.array([*on_cube, False], bool)[types.cat.codes.to_numpy()]
 
 
 def _peaks(table: pd.DataFrame, limits: ChipLimits | None, of_cube: Bools) -> Float64:

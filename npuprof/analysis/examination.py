@@ -147,8 +147,7 @@ def with_overruns(frame: pd.DataFrame, api: pd.DataFrame | None = None, *, has_o
         amounts[before[is_over]] = np.maximum(amounts[before[is_over]], over[is_over])
     if not amounts.any():
         return frame
-    marked: pd.DataFrame = frame.assign(**{RUNS_OVER: amounts})
-    return marked
+    return frame.assign(**{RUNS_OVER: amounts})
 
 
 @dataclass(frozen=True)
@@ -205,8 +204,7 @@ def _over_waits(starts: Int64, ends: Int64, calls: _Calls, api: pd.DataFrame) ->
     returned = _Syncs({"api": api}).after(calls.returned, of_device=True)
     wrong = (calls.row >= 0) & (returned != _MOST) & (starts < returned)
     wrong &= ends - np.where(wrong, returned, 0) > _OVERLAP_NS
-    over: Int64 = np.where(wrong, ends - np.where(wrong, returned, 0), 0)
-    return over
+    return np.where(wrong, ends - np.where(wrong, returned, 0), 0)
 
 
 def _by_stream(starts: Int64, device: Int64, stream: Int64) -> Int64:
@@ -214,8 +212,7 @@ def _by_stream(starts: Int64, device: Int64, stream: Int64) -> Int64:
     key = pd.factorize(device)[0] * (len(pd.unique(stream)) + 1) + pd.factorize(stream)[0]
     codes = key.astype(np.int16) if int(key.max(initial=0)) < 1 << 15 else key
     by_start = np.arange(len(starts)) if (starts[1:] >= starts[:-1]).all() else np.argsort(starts, kind="stable")
-    order: Int64 = by_start[np.argsort(codes[by_start], kind="stable")]
-    return order
+    return by_start[np.argsort(codes[by_start], kind="stable")]
 
 
 def _is_serial(frame: pd.DataFrame) -> Bools:
@@ -604,8 +601,7 @@ def _take_time(kernels: pd.DataFrame) -> Bools:
         least[least == _MOST] = int(np.median(lengths[lengths > 0]))
     elif len(lengths) < _FEW:
         least[:] = 0
-    named: Bools = (kind >= 0) & (least[kind] > _SHORT_NS)
-    return named
+    return (kind >= 0) & (least[kind] > _SHORT_NS)
 
 
 def _idle(tables: _Tables, device: int, spans: tuple[tuple[int, int], ...]) -> int:
@@ -648,8 +644,7 @@ class _Syncs:
         """Return when the first wait that began after each moment returned; int64 max without one."""
         begin, end = self.spans[of_device]
         earliest = np.append(np.minimum.accumulate(end[::-1])[::-1], _MOST)
-        returned: Int64 = earliest[np.searchsorted(begin, moments)]
-        return returned
+        return earliest[np.searchsorted(begin, moments)]
 
 
 @dataclass(frozen=True)
@@ -999,13 +994,11 @@ def _ids(frame: pd.DataFrame, column: str, absent: int = ABSENT) -> Int64:
     """Return a column of integers, which are absent where a format lacks the column."""
     if column not in frame:
         return np.full(len(frame), absent)
-    ids: Int64 = frame[column].to_numpy(np.int64, na_value=absent)
-    return ids
+    return frame[column].to_numpy(np.int64, na_value=absent)
 
 
 def _keys(frame: pd.DataFrame) -> pd.MultiIndex:
-    keys: pd.MultiIndex = pd.MultiIndex.from_frame(frame[_TASK].fillna(-1))
-    return keys
+    return pd.MultiIndex.from_frame(frame[_TASK].fillna(-1))
 
 
 _CHECKS: tuple[Callable[[_Tables], Iterator[Dangling]], ...] = (

@@ -119,8 +119,7 @@ def _matching(names: pd.Series[Any], matches: Callable[[list[object]], Iterable[
         matched = np.array([*matches(names.tolist())], bool)
     else:
         matched = rows_named(names.array, matches(names.cat.categories.tolist()))
-    by_row: pd.Series[Any] = pd.Series(matched, index=names.index)
-    return by_row
+    return pd.Series(matched, index=names.index)
 
 
 def _numbers(column: str, text: str, origin_ns: int, series: pd.Series[Any]) -> Condition:

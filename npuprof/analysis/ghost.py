@@ -61,8 +61,7 @@ def _on_host(
 
 
 def _moved(frame: pd.DataFrame, shift: Int64, longer: Int64) -> pd.DataFrame:
-    moved: pd.DataFrame = frame.assign(
+    return frame.assign(
         start_ns=frame["start_ns"].to_numpy(np.int64) + shift,
         duration_ns=np.maximum(frame["duration_ns"].to_numpy(np.int64) + longer, 0),
     ).reset_index(drop=True)
-    return moved

@@ -72,8 +72,7 @@ class HostTimes:
     @cached_property
     def _operators(self) -> pd.DataFrame:
         operators = self._tables["operators"]
-        calls: pd.DataFrame = operators[(operators["kind"] == "op").to_numpy(bool) & self.alone]
-        return calls
+        return operators[(operators["kind"] == "op").to_numpy(bool) & self.alone]
 
     @property
     def operators(self) -> int | None:
@@ -152,5 +151,4 @@ def _functions(python: pd.DataFrame, correlation: Causes, top: int) -> pd.DataFr
         count=("own_ns", "size"), sampled=("sampled", "any"), own_ns=("own_ns", "sum"), total_ns=("duration_ns", "sum")
     )
     ordered: pd.DataFrame = table.reset_index().sort_values("own_ns", ascending=False, kind="stable")
-    first: pd.DataFrame = ordered.head(top).reset_index(drop=True)
-    return first
+    return ordered.head(top).reset_index(drop=True)

@@ -138,5 +138,4 @@ def _values(kernels: pd.DataFrame, column: str) -> Float64:
 def _mean_of(values: Float64, codes: Int64, groups: int) -> Float64:
     """Average over the rows that have a value."""
     weight = np.bincount(codes, weights=values > 0, minlength=groups)
-    mean: Float64 = np.bincount(codes, weights=values, minlength=groups) / np.maximum(weight, 1)
-    return mean
+    return np.bincount(codes, weights=values, minlength=groups) / np.maximum(weight, 1)

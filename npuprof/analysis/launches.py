@@ -52,7 +52,7 @@ def launches(tables: Mapping[str, pd.DataFrame], clocks: Collection[DeviceClock]
     api = np.maximum(links.launchers - links.first_row["api"], -1)
     launch_ns, thread_id = (_host_rows(tables, links.launchers, name) for name in ("start_ns", "thread_id"))
     kernels = tables["kernels"][list(_OF_KERNEL)].reset_index(drop=True)
-    joined_rows: pd.DataFrame = kernels.assign(
+    return kernels.assign(
         step=steps_of_kernels(aligned, without),
         operator=_take(tables["operators"]["name"], operator),
         operator_row=_optional(operator, operator < 0),
@@ -66,7 +66,6 @@ def launches(tables: Mapping[str, pd.DataFrame], clocks: Collection[DeviceClock]
         launch_delay_ns=_delays(aligned["kernels"], launch_ns, without),
         **{str(name): column.array for name, column in Places(tables, links).at(links.launchers).items()},
     )
-    return joined_rows
 
 
 def _delays(kernels: pd.DataFrame, launch_ns: Any, apart: Collection[int]) -> Any:

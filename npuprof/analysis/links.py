@@ -42,8 +42,7 @@ def links(transfers: pd.DataFrame) -> pd.DataFrame:
     usual = usual.where(peers >= LEAST_LINKS)
     ratio = sums["gb_per_s"] / usual
     compared = sums.assign(peers=peers.astype("int64"), usual_gb_per_s=usual, ratio=ratio, slow=ratio < SLOW)
-    ordered: pd.DataFrame = compared.sort_values(["ratio", "duration_ns"], ascending=[True, False], ignore_index=True)
-    return ordered
+    return compared.sort_values(["ratio", "duration_ns"], ascending=[True, False], ignore_index=True)
 
 
 def beside_peers(

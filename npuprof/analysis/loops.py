@@ -210,5 +210,4 @@ def holds_steps(iterations: pd.DataFrame, steps: pd.DataFrame) -> Bools:
     begin, duration = np.append(begins, np.iinfo(np.int64).max)[first], np.append(durations, 0)[first]
     holds = (begin < starts + lengths) & (begin - starts <= lengths - duration) & (duration < lengths)
     loops = iterations["loop"].to_numpy(np.int64)
-    around: Bools = np.isin(loops, loops[holds])
-    return around
+    return np.isin(loops, loops[holds])

@@ -38,22 +38,18 @@ def unreleased(allocations: pd.DataFrame) -> pd.DataFrame:
     """Return the blocks that were allocated but not released during the run, in order of time."""
     allocated = allocations["allocated_ns"].notna().to_numpy()
     kept = allocated & allocations["released_ns"].isna().to_numpy() & _occupies(allocations)
-    ordered: pd.DataFrame = allocations[kept].sort_values("allocated_ns", kind="stable").reset_index(drop=True)
-    return ordered
+    return allocations[kept].sort_values("allocated_ns", kind="stable").reset_index(drop=True)
 
 
 def _by_name(blocks: pd.DataFrame) -> pd.DataFrame:
     groups = blocks.groupby("name", observed=True, dropna=False, sort=False)["size_bytes"]
     sums: pd.DataFrame = groups.agg(blocks="size", size_bytes="sum").reset_index()
-    ordered: pd.DataFrame = sums.sort_values("size_bytes", ascending=False, kind="stable").reset_index(drop=True)
-    return ordered
+    return sums.sort_values("size_bytes", ascending=False, kind="stable").reset_index(drop=True)
 
 
 def _before(times: pd.Series, moment_ns: int, *, absent: bool) -> npt.NDArray[np.bool_]:
-    is_known: npt.NDArray[np.bool_] = (times <= moment_ns).to_numpy(dtype=bool, na_value=absent)
-    return is_known
+    return (times <= moment_ns).to_numpy(dtype=bool, na_value=absent)
 
 
 def _occupies(allocations: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    positive: npt.NDArray[np.bool_] = (allocations["size_bytes"] > 0).to_numpy(dtype=bool)
-    return positive
+    return (allocations["size_bytes"] > 0).to_numpy(dtype=bool)

@@ -54,8 +54,7 @@ def memory_peak(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     sites = call_sites(host)  # slow for a long run, and empty without allocations
     parts = [_owners(device, *_peak(tables, device), allocations, sites) for device in owning_devices(tables)]
     empty = _owners(0, 0, 0, 0, allocations.iloc[:0], sites.iloc[:0])
-    owners: pd.DataFrame = pd.concat(parts, ignore_index=True) if parts else empty.iloc[:0]
-    return owners
+    return pd.concat(parts, ignore_index=True) if parts else empty.iloc[:0]
 
 
 def call_sites(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -169,8 +168,7 @@ def blocks_at_peak(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> p
             rest = pd.DataFrame({"line": pd.array([pd.NA], "Int64"), "size_bytes": [before]})
             found = pd.concat([found, rest], ignore_index=True)
         parts.append(found.assign(device_id=pd.array([device] * len(found), "Int64")))
-    blocks: pd.DataFrame = pd.concat(parts, ignore_index=True)
-    return blocks
+    return pd.concat(parts, ignore_index=True)
 
 
 def owning_devices(tables: Mapping[str, pd.DataFrame]) -> list[int | None]:
@@ -265,8 +263,7 @@ def _owners(
     owners.insert(0, "device_id", pd.array([device] * len(owners), "Int64" if device is None else "int64"))
     owners.insert(1, "time_ns", pd.array([time_ns] * len(owners), "Int64"))
     order = np.argsort(-owners["size_bytes"].to_numpy(np.int64), kind="stable")
-    ordered: pd.DataFrame = owners.iloc[order].reset_index(drop=True)
-    return ordered
+    return owners.iloc[order].reset_index(drop=True)
 
 
 def _operators_of(tables: Mapping[str, pd.DataFrame]) -> Int64:
@@ -300,8 +297,7 @@ def _outer_operators(tables: Mapping[str, pd.DataFrame], causes: Causes, at: Int
     is_wanted[first : first + count] = library.to_numpy(bool)
     above = nearest(causes.callers, causes.callers, is_wanted)
     outer = nearest(causes.callers, at, is_wanted & (above < 0))
-    rows: Int64 = np.maximum(np.where(outer >= 0, outer, at) - first, -1)
-    return rows
+    return np.maximum(np.where(outer >= 0, outer, at) - first, -1)
 
 
 def _categories(tables: Mapping[str, pd.DataFrame], causes: Causes, at: Int64, outer: Int64) -> Int64:
@@ -326,8 +322,7 @@ def _categories(tables: Mapping[str, pd.DataFrame], causes: Causes, at: Int64, o
         if category == _OPTIMIZER:  # torch's profiler marks its step with a range
             is_within |= _in_ranges(tables, at - first, "Optimizer")
         conditions.append((category, is_within))
-    codes: Int64 = np.select([some for _, some in conditions], [category for category, _ in conditions], _UNKNOWN)
-    return codes
+    return np.select([some for _, some in conditions], [category for category, _ in conditions], _UNKNOWN)
 
 
 def _in_ranges(tables: Mapping[str, pd.DataFrame], rows: Int64, text: str) -> Bools:
@@ -393,8 +388,7 @@ def leaked_blocks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the blocks of leaking call sites that were not released in the run, in order of time."""
     leaks = memory_leaks(tables)
     if not len(leaks):
-        none: pd.DataFrame = tables["allocations"].iloc[:0]
-        return none
+        return tables["allocations"].iloc[:0]
     growing = pd.MultiIndex.from_frame(leaks[["line", "op"]].astype(object))
     leaked = pd.MultiIndex.from_frame(call_sites(tables)[["line", "op"]].astype(object)).isin(growing)
     return unreleased(tables["allocations"][leaked])
@@ -406,5 +400,4 @@ def _floors(begun: Int64, ended: Int64, size: Int64, site: Int64, ends: Int64) -
     change = np.zeros((count, len(ends) + 1), np.int64)
     np.add.at(change, (site, np.searchsorted(ends, begun)), size)
     np.subtract.at(change, (site, np.searchsorted(ends, ended)), size)
-    floors: Int64 = np.cumsum(change, axis=1)[:, :-1]
-    return floors
+    return np.cumsum(change, axis=1)[:, :-1]

@@ -109,7 +109,7 @@ class Places:
         (frame, known, entered), (modules, module) = self._frames_of(rows), self._module_of_rows
         within = np.where(rows >= 0, module[rows] if len(module) else -1, -1)
         files, functions, numbers = self._columns
-        places: pd.DataFrame = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "file": files.of(frame),
                 "line": pd.arrays.IntegerArray(numbers[frame], frame < 0),
@@ -119,7 +119,6 @@ class Places:
                 "known": schema.categorical(known, list(KNOWN)),
             }
         )
-        return places
 
     def _frames_of(self, rows: Int64) -> tuple[Int64, Int64, Bools]:
         """Return for each of some host rows the code of its frame, how it is known, and whether it was only entered."""
@@ -310,8 +309,7 @@ class Places:
     def _statement_codes(self) -> Int64:
         """The code of the frame of each row of ``statements``."""
         statements = self.tables["statements"]
-        codes: Int64 = statements.groupby(["file", "line"], observed=True, sort=False).ngroup().to_numpy(np.int64)
-        return codes
+        return statements.groupby(["file", "line"], observed=True, sort=False).ngroup().to_numpy(np.int64)
 
     def _codes(self, table: str, column: str, names: Sequence[str], texts: dict[str, int]) -> Int64:
         """Return for each host row the number of its text in a column, -1 for none; new texts get new numbers.
@@ -333,7 +331,7 @@ def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
     codes = stacks.cat.codes.to_numpy(np.int64)
     known = np.array([*(each is not None for each in frames), False])[codes]
     numbers = np.array([*(each.line if each else 0 for each in frames), 0], np.int64)
-    places: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "file": _names(codes, [each.file if each else "" for each in frames]),
             "line": pd.arrays.IntegerArray(numbers[codes], ~known),
@@ -343,7 +341,6 @@ def places_of_stacks(stacks: pd.Series[Any]) -> pd.DataFrame:
             "known": schema.categorical(np.where(known, KNOWN.index("stack"), -1), list(KNOWN)),
         }
     )
-    return places
 
 
 def has_user_frames(stacks: pd.Series[Any]) -> bool:

@@ -45,5 +45,4 @@ def queue_depth(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     lasting = np.append((moments[1:] != moments[:-1]) | (groups[1:] != groups[:-1]), True)[: len(moments)]
     first = np.unique(group, return_index=True)[1]
     owners = whose.iloc[first[groups[lasting]]].reset_index(drop=True)
-    frame: pd.DataFrame = owners.assign(time_ns=moments[lasting], depth=depth[lasting])
-    return frame
+    return owners.assign(time_ns=moments[lasting], depth=depth[lasting])

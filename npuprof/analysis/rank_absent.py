@@ -58,14 +58,12 @@ class Members:
     @property
     def absent_ns(self) -> Int64:
         """How long the last recorded member of each waited for an absent one."""
-        waited: Int64 = np.maximum(self.end_ns - self.latest_ns - self.least_ns, 0)
-        return waited
+        return np.maximum(self.end_ns - self.latest_ns - self.least_ns, 0)
 
     @property
     def alike_ns(self) -> Int64:
         """How much longer each may have waited, as long as others of its kind: that looks like moving data."""
-        waited: Int64 = np.maximum(self.end_ns - self.latest_ns - self.surely_ns, 0) - self.absent_ns
-        return waited
+        return np.maximum(self.end_ns - self.latest_ns - self.surely_ns, 0) - self.absent_ns
 
 
 def members_of(
@@ -153,8 +151,7 @@ def _surely(
     whole = at_full_rate.where(is_whole).groupby(by_kind).transform("min") * slowness
     known = pd.Series(transfers_ns).where(transfers_ns > 0)
     moved = known.fillna(known.groupby(by_kind).transform("min"))
-    surely: Int64 = whole.fillna(moved).fillna(0).round().to_numpy(np.int64)
-    return surely
+    return whole.fillna(moved).fillna(0).round().to_numpy(np.int64)
 
 
 def _transfers(rows: pd.DataFrame, op: Int64, moved_ns: Mapping[int, Int64]) -> Int64:
@@ -355,8 +352,7 @@ def _usual(rows: pd.DataFrame, programs: Sequence[Program]) -> Int64 | None:
             if program.types.get(number) == tuple(types[step == number])
         ]
         if usual and sum(map(len, usual)) == len(rows):
-            times: Int64 = np.rint(np.concatenate(usual)).astype(np.int64)
-            return times
+            return np.rint(np.concatenate(usual)).astype(np.int64)
     return None
 
 
@@ -371,12 +367,11 @@ def _split_anew(rows: pd.DataFrame, moving_ns: Floats, ops: Int64) -> pd.DataFra
     last_rank[op[at_last]] = rows["rank"].to_numpy(np.int64)[at_last]
     is_changed = np.isin(op, ops)
     wait = np.where(is_changed, np.minimum(latest[op] - start, length), rows["wait_ns"].to_numpy(np.int64))
-    split: pd.DataFrame = rows.assign(
+    return rows.assign(
         wait_ns=wait,
         moving_ns=length - wait,
         last_rank=np.where(is_changed, last_rank[op], rows["last_rank"].to_numpy(np.int64)),
     )
-    return split
 
 
 def mostly_here(recorded: Job, whole: Job) -> list[int]:
@@ -398,8 +393,7 @@ def _after_added(rows: pd.DataFrame, start_ns: int, added: Collection[int]) -> p
     ends = start + (rows["wait_ns"] + rows["moving_ns"]).to_numpy(np.int64)
     before = np.where(np.append(True, rank[1:] != rank[:-1]), start_ns, np.append(0, ends[:-1]))
     own_ns = np.where(np.isin(rank, list(added)), start - before, rows["own_ns"].to_numpy(np.int64))
-    begun: pd.DataFrame = rows.assign(own_ns=own_ns)
-    return begun
+    return rows.assign(own_ns=own_ns)
 
 
 def _with_ranks(clocks: Clocks, added: pd.DataFrame) -> Clocks:

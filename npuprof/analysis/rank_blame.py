@@ -85,8 +85,7 @@ def blame_of(played: Job, counted: Bools | None = None, absent: Bools | None = N
         if time
     ]
     frame: pd.DataFrame = pd.DataFrame(records, columns=["rank", "cause", "root_rank", "wait_ns"])
-    typed: pd.DataFrame = frame.astype({"rank": "Int64", "root_rank": "Int64", "wait_ns": "int64"})
-    return typed
+    return frame.astype({"rank": "Int64", "root_rank": "Int64", "wait_ns": "int64"})
 
 
 def certain_blame(played: Job, absent: Bools | None = None) -> pd.DataFrame:
@@ -116,8 +115,7 @@ def certain_blame(played: Job, absent: Bools | None = None) -> pd.DataFrame:
         cause=roots["cause"].where(~is_small, SMALL), root_rank=roots["root_rank"].mask(is_small, pd.NA)
     )
     keys = ["rank", "cause", "root_rank"]
-    sums: pd.DataFrame = small.groupby(keys, dropna=False, sort=False)["wait_ns"].sum().reset_index()
-    return sums
+    return small.groupby(keys, dropna=False, sort=False)["wait_ns"].sum().reset_index()
 
 
 def _whole(exact: Floats, total: int) -> Int64:
@@ -183,8 +181,7 @@ def blamed(played: Job, victims: Mapping[int, int], counted: Bools) -> Floats:
         passed = amount * origin.passed[here, None]
         np.add.at(begun, slot[origin.until[here]], passed)
         np.add.at(begun, slot[origin.since[here]], -passed)
-    by_group: Floats = sums.T
-    return by_group
+    return sums.T
 
 
 @dataclass(frozen=True)
@@ -220,8 +217,7 @@ class _Origins:
             difference -= total[since]
             difference -= total[further : len(rows) + further]
             difference += total[victim_since]
-            longer: Floats = np.maximum(0, difference, out=difference).astype(np.float64)
-            return longer
+            return np.maximum(0, difference, out=difference).astype(np.float64)
 
         # A rank arrives after its time before the collective, which is therefore part of the interval.
         own_ns, moving, waiting = more("own_ns", 1), more("moving_ns", 0), more("wait_ns", 0)

@@ -89,15 +89,13 @@ class Clocks:
         """Return times of ranks on the common clock."""
         place = np.searchsorted(self.ranks, rank)
         drifted = np.rint(self.rates[place] * (times_ns - self.middle_ns)).astype(np.int64)
-        moments: Int64 = times_ns - self.offsets[place] - drifted
-        return moments
+        return times_ns - self.offsets[place] - drifted
 
     def recorded(self, rank: int, times_ns: Int64) -> Int64:
         """Return times of the common clock as the rank's clock recorded them."""
         at = int(np.searchsorted(self.ranks, rank))
         ahead = self.offsets[at] + np.rint(self.rates[at] * (times_ns - self.middle_ns)).astype(np.int64)
-        moments: Int64 = times_ns + ahead
-        return moments
+        return times_ns + ahead
 
     def lead(self, rank: int) -> Lead:
         """Return the lead of a rank's clock."""

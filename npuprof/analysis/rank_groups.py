@@ -138,8 +138,7 @@ def groups_by_kind(groups: Sequence[RankGroup], rows: pd.DataFrame, steps: int) 
         )
     columns = ["kind", "basis", "groups", "size", "operators", "wait_ns", "moving_ns"]
     frame: pd.DataFrame = pd.DataFrame(kinds, columns=columns)
-    ordered: pd.DataFrame = frame.sort_values(["wait_ns", "moving_ns"], ascending=False, ignore_index=True)
-    return ordered
+    return frame.sort_values(["wait_ns", "moving_ns"], ascending=False, ignore_index=True)
 
 
 def _costs(groups: Sequence[RankGroup], rows: pd.DataFrame) -> pd.DataFrame:
@@ -147,7 +146,7 @@ def _costs(groups: Sequence[RankGroup], rows: pd.DataFrame) -> pd.DataFrame:
     by_key = {group.key: group for group in groups}
     sums = rows.groupby(["group", "rank"], observed=True)[["wait_ns", "moving_ns"]].agg(["sum", "size"])
     keys = [str(key) for key, _ in sums.index]
-    costs: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "kind": [by_key[key].kind or "unknown" for key in keys],
             "basis": ["recorded" if by_key[key].recorded else "inferred" for key in keys],
@@ -159,4 +158,3 @@ def _costs(groups: Sequence[RankGroup], rows: pd.DataFrame) -> pd.DataFrame:
             "operators": sums["wait_ns", "size"].to_numpy(np.int64),
         }
     )
-    return costs

@@ -109,5 +109,4 @@ def _saved_within(savings: Savings, starts: Int64, ends: Int64) -> Int64:
     edges = np.column_stack([savings.starts, savings.ends]).ravel() - begin
     sums = np.cumsum(np.column_stack([0 * savings.fractions, np.diff(savings[:2], axis=0)[0] * savings.fractions]))
     before = [np.interp(moments - begin, edges, sums) for moments in (starts, ends)]
-    saved: Int64 = np.rint(before[1] - before[0]).astype(np.int64)
-    return saved
+    return np.rint(before[1] - before[0]).astype(np.int64)

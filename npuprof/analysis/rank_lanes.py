@@ -265,8 +265,7 @@ def _pace(usual_ns: Floats, lane: _Lane) -> Floats:
         fit = linregress(places, usual_ns / np.maximum(times, 1.0))
         if fit.pvalue < _SURELY:
             factors = fit.intercept + fit.slope * places
-    of_kernel: Floats = np.repeat(np.minimum(factors, 1.0), [last - first for first, last, *_ in lane.spans])
-    return of_kernel
+    return np.repeat(np.minimum(factors, 1.0), [last - first for first, last, *_ in lane.spans])
 
 
 def _surely(lane: _Lane) -> _Lane:
@@ -489,8 +488,7 @@ def _rare_ns(lane: _Lane, before_ns: Floats) -> Floats:
     step = np.repeat(np.arange(len(lane.spans)), [last - first for first, last, *_ in lane.spans])
     place = kernels - np.array([first for first, *_ in lane.spans])[step]
     usual = pd.Series(before_ns).groupby(place).transform("median").to_numpy(np.float64)
-    beyond: Floats = np.where(before_ns > usual + _FAR_NS, before_ns - usual, 0.0)
-    return beyond
+    return np.where(before_ns > usual + _FAR_NS, before_ns - usual, 0.0)
 
 
 def _lags(played: Lanes) -> _Lags:

@@ -48,8 +48,7 @@ def slow_links(matrix: pd.DataFrame | None) -> pd.DataFrame | None:
     sums["links"], sums["usual"] = beside_peers(sums, ["transport", "name"], sums["rate"])
     sums["more_ms"] = sums["time_ms"] - sums["size_mb"] / sums["usual"]
     is_slow = (sums["links"] > LEAST_LINKS) & (sums["rate"] < SLOW * sums["usual"])
-    slow: pd.DataFrame = sums[is_slow.to_numpy(bool)].reset_index(drop=True)
-    return slow
+    return sums[is_slow.to_numpy(bool)].reset_index(drop=True)
 
 
 def group_rates(slow: pd.DataFrame) -> dict[str, float]:

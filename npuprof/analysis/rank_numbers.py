@@ -107,7 +107,4 @@ def _of_shifts(mine: pd.DataFrame, other: pd.DataFrame) -> Iterator[tuple[int, f
 def _by_step(rows: pd.DataFrame, name: str, first: int) -> pd.DataFrame:
     """Return values of the collectives of a rank as a table of steps x collectives; times since `first`."""
     values = rows[name] - first if name == "end_ns" else rows[name]
-    table: pd.DataFrame = rows.assign(value=values.astype("float64")).pivot(
-        index="step", columns=["group", "k"], values="value"
-    )
-    return table
+    return rows.assign(value=values.astype("float64")).pivot(index="step", columns=["group", "k"], values="value")

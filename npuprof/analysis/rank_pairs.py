@@ -147,5 +147,4 @@ def _nearest(moments: Int64, of_others: Int64) -> Int64:
     after = np.clip(np.searchsorted(of_others, moments), 1, max(len(of_others) - 1, 1))
     before = after - 1
     after = np.minimum(after, len(of_others) - 1)
-    nearest: Int64 = np.where(np.abs(of_others[after] - moments) < np.abs(of_others[before] - moments), after, before)
-    return nearest
+    return np.where(np.abs(of_others[after] - moments) < np.abs(of_others[before] - moments), after, before)

@@ -34,7 +34,7 @@ def late_peers(tasks: pd.DataFrame) -> pd.DataFrame:
     ordered = of_peer.sort_values(["op_id", "duration_ns"], ascending=[True, False], kind="stable")
     latest = ordered.drop_duplicates("op_id")
     second = ordered[ordered.duplicated("op_id")].drop_duplicates("op_id").set_index("op_id")["duration_ns"]
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "op_id": latest["op_id"].to_numpy(np.int64),
             "peer": latest["dst_rank"].to_numpy(np.int64),
@@ -42,7 +42,6 @@ def late_peers(tasks: pd.DataFrame) -> pd.DataFrame:
             "next_ns": second.reindex(latest["op_id"]).fillna(0).to_numpy(np.int64),
         }
     )
-    return frame
 
 
 def knows_neighbours_only(tasks: pd.DataFrame) -> bool:
@@ -80,16 +79,14 @@ def waited_for(tables: Mapping[str, pd.DataFrame], rank: int) -> pd.DataFrame:
     latest[op[inside]] = late["latest_ns"].to_numpy(np.int64)[inside]
     known = rows["group"].notna().to_numpy(bool)
     order = np.argsort(rows["start_ns"].to_numpy(np.int64)[known], kind="stable")
-    frame: pd.DataFrame = pd.DataFrame({"peer": peer[known][order], "latest_ns": latest[known][order]})
-    return frame
+    return pd.DataFrame({"peer": peer[known][order], "latest_ns": latest[known][order]})
 
 
 def _with_ranks(tasks: pd.DataFrame, rank: int) -> pd.DataFrame:
     """Return the tasks whose members are ranks, by that; none if only their numbers within groups are known."""
     if "dst_global_rank" in tasks and tasks["dst_global_rank"].notna().any():
         known = tasks[tasks["dst_global_rank"].notna().to_numpy(bool)]
-        by_rank: pd.DataFrame = known.assign(dst_rank=known["dst_global_rank"])
-        return by_rank
+        return known.assign(dst_rank=known["dst_global_rank"])
     return tasks if numbered_as_ranks(tasks, rank) else tasks.iloc[:0]
 
 
@@ -128,11 +125,9 @@ def with_late_peers(waits: pd.DataFrame, late: Callable[[int], pd.DataFrame]) ->
         longest[op[rows][later]], last_peer[op[rows][later]] = latest[later], peer[later]
     named = last_peer[op] >= 0
     last = waits["last_rank"].astype("Int64").mask(named, pd.Series(last_peer[op], index=waits.index, dtype="Int64"))
-    told: pd.DataFrame = waits.assign(moving_ns=moving, absent_ns=absent, last_rank=last)
-    return told
+    return waits.assign(moving_ns=moving, absent_ns=absent, last_rank=last)
 
 
 def _beyond(latest: Int64, known: Int64, moving: Int64, is_absent: Bools) -> Int64:
     """Return the time that looks like moving data, but is a longer wait for an absent rank than is known already."""
-    more: Int64 = np.where(is_absent, np.clip(latest - known, 0, moving), 0)
-    return more
+    return np.where(is_absent, np.clip(latest - known, 0, moving), 0)

@@ -56,8 +56,7 @@ def pipeline_work(
             work += [(stage, rank, name, pd.NA, begin, end - begin) for begin, end in columns if end > begin]
     frame: pd.DataFrame = pd.DataFrame(work, columns=_COLUMNS)
     typed: pd.DataFrame = frame.astype({"microbatch": "Int64", "start_ns": "int64", "duration_ns": "int64"})
-    ordered: pd.DataFrame = typed.sort_values(["stage", "start_ns"], ignore_index=True)
-    return ordered
+    return typed.sort_values(["stage", "start_ns"], ignore_index=True)
 
 
 def _rank_work(

@@ -84,8 +84,7 @@ class Job:
     def references(self) -> Int64:
         """The number of the clock of each row: the same for ranks whose clocks are synchronised."""
         places = np.searchsorted(self.clocks.ranks, self.rows["rank"].to_numpy(np.int64))
-        references: Int64 = self.clocks.references[places].astype(np.int64)
-        return references
+        return self.clocks.references[places].astype(np.int64)
 
     @cached_property
     def are_clocks_apart(self) -> bool:
@@ -142,8 +141,7 @@ class Job:
         end = sends["start_ns"] + sends["wait_ns"] + sends["moving_ns"]
         ends = sends.assign(end=end).groupby(["group", "op"])["end"]
         apart = ends.max() - ends.min()
-        sums: pd.Series[int] = apart.where(apart > CLOSE_NS, 0).groupby(level=0).sum()
-        return sums
+        return apart.where(apart > CLOSE_NS, 0).groupby(level=0).sum()
 
     def _crossing(self, sends: pd.DataFrame) -> set[int]:
         """Return the groups with a message one side of which ends before the other begins."""
@@ -155,14 +153,12 @@ class Job:
     def _is_send(self) -> Bools:
         types = self.rows["op_type"].astype("category")
         sends = types.cat.categories.astype(str).str.contains(POINT_TO_POINT, case=False, regex=True)
-        is_send: Bools = np.append(sends, False)[types.cat.codes.to_numpy()].astype(bool)
-        return is_send
+        return np.append(sends, False)[types.cat.codes.to_numpy()].astype(bool)
 
     @cached_property
     def _is_alone(self) -> Bools:
         op = self.rows["op"].to_numpy(np.int64)
-        alone: Bools = np.bincount(op)[op] == 1
-        return alone
+        return np.bincount(op)[op] == 1
 
     @cached_property
     def steps(self) -> Int64:
@@ -170,15 +166,13 @@ class Job:
         first = (
             pd.Series(self.rows["start_ns"].to_numpy(np.int64)).groupby(self._numbers).min().sort_values(kind="stable")
         )
-        numbers: Int64 = first.index.to_numpy(np.int64)
-        return numbers
+        return first.index.to_numpy(np.int64)
 
     @cached_property
     def step_places(self) -> Int64:
         """The place of each row's step in :attr:`steps`."""
         order = np.argsort(self.steps)
-        places: Int64 = order[np.searchsorted(self.steps[order], self._numbers)]
-        return places
+        return order[np.searchsorted(self.steps[order], self._numbers)]
 
     @cached_property
     def _numbers(self) -> Int64:
@@ -187,8 +181,7 @@ class Job:
         if step.isna().any():
             by_rank = step.groupby(self.rows["rank"].to_numpy(np.int64))
             step = by_rank.ffill().fillna(by_rank.bfill())
-        numbers: Int64 = step.to_numpy(dtype=np.int64, na_value=-1)
-        return numbers
+        return step.to_numpy(dtype=np.int64, na_value=-1)
 
     @property
     def window_ns(self) -> int:
@@ -258,24 +251,21 @@ def _with_groups(communication: pd.DataFrame) -> pd.DataFrame:
     if not lacking.any() or lacking.all():
         return communication
     alone = NO_GROUP + " of rank " + rank[lacking].astype(str)
-    grouped: pd.DataFrame = communication.assign(group=group.astype(object).mask(lacking, alone))
-    return grouped
+    return communication.assign(group=group.astype(object).mask(lacking, alone))
 
 
 def without_group(rows: pd.DataFrame) -> Bools:
     """Return which rows of a job are operators whose group is not known."""
     group = rows["group"].astype("category")
     of_name = group.cat.categories.astype(str).str.startswith(NO_GROUP)
-    lacking: Bools = np.append(of_name, False)[group.cat.codes.to_numpy()].astype(bool)
-    return lacking
+    return np.append(of_name, False)[group.cat.codes.to_numpy()].astype(bool)
 
 
 def before_steps(played: Job) -> Bools:
     """Return which rows of a job come before the first step of their rank, such as those that set the job up."""
     rank = played.rows["rank"].to_numpy(np.int64)
     begun = played.rows["step"].notna().groupby(rank).cummax().to_numpy(bool)
-    before: Bools = ~begun & np.isin(rank, rank[begun])
-    return before
+    return ~begun & np.isin(rank, rank[begun])
 
 
 def unknown_before(played: Job) -> Bools:
@@ -284,8 +274,7 @@ def unknown_before(played: Job) -> Bools:
     before = np.where(
         np.append(True, ranks[1:] != ranks[:-1])[: len(ranks)], -1, np.append(-1, place[:-1])[: len(place)]
     )
-    unknown: Bools = place > before + 1
-    return unknown
+    return place > before + 1
 
 
 def _refuse_clocks_apart(played: Job) -> None:
@@ -468,7 +457,4 @@ def critical_path(communication: pd.DataFrame) -> pd.DataFrame:
         row, until = previous, before
     frame: pd.DataFrame = pd.DataFrame(path[::-1], columns=["rank", "kind", "row", "start_ns", "duration_ns"])
     operators = rows.iloc[frame["row"].to_numpy(np.int64)][["op_type", "group"]].reset_index(drop=True)
-    joined_rows: pd.DataFrame = pd.concat(
-        [frame[["rank", "kind"]], operators, frame[["start_ns", "duration_ns"]]], axis=1
-    )
-    return joined_rows
+    return pd.concat([frame[["rank", "kind"]], operators, frame[["start_ns", "duration_ns"]]], axis=1)

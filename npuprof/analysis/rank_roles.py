@@ -48,8 +48,7 @@ class Role:
 
     def by_step(self, times_ns: Floats) -> Floats:
         """Return the sum of the times of rows in each step, of shape (ranks, steps)."""
-        sums: Floats = np.add.reduceat(times_ns[self.rows], self.begins, axis=1)
-        return sums
+        return np.add.reduceat(times_ns[self.rows], self.begins, axis=1)
 
     @property
     def step_of(self) -> Int64:
@@ -59,8 +58,7 @@ class Role:
     @property
     def number(self) -> Int64:
         """The number of each collective within its step."""
-        numbers: Int64 = np.arange(self.rows.shape[1]) - self.begins[self.step_of]
-        return numbers
+        return np.arange(self.rows.shape[1]) - self.begins[self.step_of]
 
     def of_steps(self, times_ns: Floats) -> Floats:
         """Return the least of the two middle values over the steps, of each rank and number of a collective.
@@ -206,8 +204,7 @@ def _role(
 def lower_median(values: Floats, axis: int) -> Floats:
     """Return the median, the lower one of two."""
     ordered: Floats = np.sort(values, axis=axis)
-    middle: Floats = np.take(ordered, (values.shape[axis] - 1) // 2, axis=axis)
-    return middle
+    return np.take(ordered, (values.shape[axis] - 1) // 2, axis=axis)
 
 
 def faster_half(times: Floats) -> Bools:
@@ -223,8 +220,7 @@ def unusual(times: Floats) -> Floats:
     many = len(times) >= FEW
     rest = times - np.median(times, axis=0) if many else times  # of two steps one may be longer for all
     rest = rest - lower_median(rest, axis=1)[:, None]
-    far: Floats = rest - (np.median(rest, axis=0) if many else rest.min(axis=0))
-    return far
+    return rest - (np.median(rest, axis=0) if many else rest.min(axis=0))
 
 
 def deviation(values: Floats) -> float:

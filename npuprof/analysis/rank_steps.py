@@ -27,8 +27,7 @@ def with_waiting(parts: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
         The steps, with ``joined``: whether their communication was split here. Parts still add up to each step.
     """
     if not len(parts):
-        nothing: pd.DataFrame = parts.assign(joined=np.zeros(0, bool))
-        return nothing
+        return parts.assign(joined=np.zeros(0, bool))
     whole = parts["communication"].to_numpy(np.int64)
     sums = waits.groupby(["rank", "step"], dropna=False)[["wait_ns", "moving_ns"]].sum()
     keys = pd.MultiIndex.from_arrays([parts["rank"].astype("Int64"), parts["step"].astype("Int64")])
@@ -37,13 +36,12 @@ def with_waiting(parts: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
     wait, moving = of_step["wait_ns"].to_numpy(np.float64), of_step["moving_ns"].to_numpy(np.float64)
     is_known = (wait + moving > 0) & (whole > 0)
     waiting = np.where(is_known, np.rint(whole * (wait / np.maximum(wait + moving, 1))), 0).astype(np.int64)
-    split: pd.DataFrame = parts.assign(
+    return parts.assign(
         waiting=parts["waiting"] + waiting,
         moving=parts["moving"] + np.where(is_known, whole - waiting, 0),
         communication=np.where(is_known, 0, whole),
         joined=is_known,
     )
-    return split
 
 
 def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
@@ -62,8 +60,7 @@ def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
     columns = ["rank", "step", *(f"{name.removesuffix('_ns')}_ns" for name in names), "idle_ns", "between_steps_ns"]
     columns.append(f"{NOT_RECORDED}_ns")
     if not len(parts):
-        nothing: pd.DataFrame = pd.DataFrame({name: pd.Series(dtype="int64") for name in columns})
-        return nothing
+        return pd.DataFrame({name: pd.Series(dtype="int64") for name in columns})
     known = parts[parts["rank"].notna().to_numpy(bool)]
     place = known.groupby(["rank", "device_id"], dropna=False).cumcount()
     apart = int(not {"steps", "kernels"} <= set(known.get("basis", ())))  # one, or nothing of the time between steps
@@ -78,5 +75,4 @@ def ranks_by_step(parts: pd.DataFrame) -> pd.DataFrame:
         }
     )
     summed: pd.DataFrame = by_device.groupby(["rank", "step"], sort=True).sum().reset_index()
-    ordered: pd.DataFrame = summed[columns]
-    return ordered
+    return summed[columns]

@@ -173,8 +173,7 @@ def _of_pace(times: Floats) -> Floats:
     """Return how far others may be from a rank that is slow by a factor, in steps that are longer or shorter."""
     usual, level = lower_median(times, axis=1), np.median(times, axis=0)
     factor = float(usual.max()) / max(float(usual.min()), 1.0)
-    tolerance: Floats = (factor - 1) * np.abs(level - np.median(level))
-    return tolerance
+    return (factor - 1) * np.abs(level - np.median(level))
 
 
 def _once(role: Role, own_ns: Floats, usual_ns: Floats, place: int, step: int, far_ns: float) -> Once:
@@ -377,8 +376,7 @@ def _beyond_pace(far_ns: Floats, usual_ns: Floats) -> Floats:
         if weights[order].sum() < _ENOUGH * weights.sum():
             return far_ns
     middle = order[np.searchsorted(np.cumsum(weights[order]), weights[order].sum() / 2)]
-    beyond: Floats = far_ns - max(float(ratios[middle]), 0.0) * weights
-    return beyond
+    return far_ns - max(float(ratios[middle]), 0.0) * weights
 
 
 def _grouped(

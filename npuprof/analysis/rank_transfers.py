@@ -31,8 +31,7 @@ def moved_ns(tables: Mapping[str, pd.DataFrame], statistics: Mapping[str, pd.Dat
         moved = _of_links(rows, statistics)
     known = rows["group"].notna().to_numpy(bool)
     order = np.argsort(rows["start_ns"].to_numpy(np.int64)[known], kind="stable")
-    by_start: Int64 = moved[known][order]
-    return by_start
+    return moved[known][order]
 
 
 def _of_tasks(tasks: pd.DataFrame, count: int) -> Int64:
@@ -54,8 +53,7 @@ def _of_links(rows: pd.DataFrame, statistics: Mapping[str, pd.DataFrame]) -> Int
     moved = pd.to_numeric(links[_MOVED_MS], errors="coerce").groupby([links[key] for key in _KEYS], observed=True).max()
     listed = operators.merge(moved.rename("moved_ms").reset_index(), on=_KEYS, how="left")
     of_row = pd.Series(listed["moved_ms"].to_numpy(np.float64), index=_numbered(listed)).reindex(_numbered(rows))
-    moved_of_rows: Int64 = np.rint(of_row.fillna(0).to_numpy(np.float64) * 1e6).astype(np.int64)
-    return moved_of_rows
+    return np.rint(of_row.fillna(0).to_numpy(np.float64) * 1e6).astype(np.int64)
 
 
 def _numbered(rows: pd.DataFrame) -> pd.MultiIndex:
@@ -63,5 +61,4 @@ def _numbered(rows: pd.DataFrame) -> pd.MultiIndex:
     keys = [rows[key].astype(str).to_numpy(object) for key in ("group", "name")]
     start = pd.Series(rows["start_ns"].to_numpy(np.int64, na_value=0))
     number = start.groupby(keys).rank(method="first").astype("int64")
-    numbered: pd.MultiIndex = pd.MultiIndex.from_arrays([*keys, number.to_numpy(np.int64)])
-    return numbered
+    return pd.MultiIndex.from_arrays([*keys, number.to_numpy(np.int64)])

@@ -95,8 +95,7 @@ def step_times(played: Job, own_ns: Floats, moving_ns: Floats, faults: Sequence[
             finished = np.maximum.reduceat(arrived, first, axis=0) + moving[ops[first]]
             clock[ranks] = np.repeat(finished, np.diff(np.append(first, end - begin)), axis=0)
             np.maximum.at(ends, step_of[begin:end][first], finished)
-    times: Floats = np.diff(np.maximum.accumulate(ends, axis=0), axis=0, prepend=0).T
-    return times
+    return np.diff(np.maximum.accumulate(ends, axis=0), axis=0, prepend=0).T
 
 
 def _in_variants(times_ns: Floats, changed: Sequence[tuple[Int64, Floats]], variants: Bools) -> Floats:
@@ -110,8 +109,7 @@ def _in_variants(times_ns: Floats, changed: Sequence[tuple[Int64, Floats]], vari
 
 def _less(times_ns: Floats, less_ns: Floats) -> Floats:
     """Return less time, never below 0; ends that differ between clocks leave times that are negative by themselves."""
-    left: Floats = np.maximum(times_ns - less_ns, np.minimum(times_ns, 0.0))
-    return left
+    return np.maximum(times_ns - less_ns, np.minimum(times_ns, 0.0))
 
 
 def _in_order(rows: Int64, less_ns: Floats) -> tuple[Int64, Floats]:

@@ -156,8 +156,7 @@ def _by_pairs(joined: pd.DataFrame, is_send: Bools, group: Int32, way: Int64) ->
     codes, texts = _encode(pd.Series(names))
     step = joined["step"].to_numpy(np.int64)
     k, op = _joined(joined, rank, step, codes, np.where(is_send, way, _encode(joined["op_type"])[0]))
-    paired: pd.DataFrame = joined.assign(group=_decode(codes, texts), k=k, op=op, members=np.bincount(op)[op])
-    return paired
+    return joined.assign(group=_decode(codes, texts), k=k, op=op, members=np.bincount(op)[op])
 
 
 def _named_groups(communication: pd.DataFrame) -> pd.DataFrame:
@@ -168,8 +167,7 @@ def _named_groups(communication: pd.DataFrame) -> pd.DataFrame:
     if not local.any() or "name" not in communication:
         return communication
     ends = communication["name"].astype(str).str.extract(_GROUP_END, expand=False)
-    named_rows: pd.DataFrame = communication.assign(group=group.astype(object).mask(local, ends.astype(object)))
-    return named_rows
+    return communication.assign(group=group.astype(object).mask(local, ends.astype(object)))
 
 
 def _types(rows: pd.DataFrame) -> pd.Series[str]:
@@ -178,8 +176,7 @@ def _types(rows: pd.DataFrame) -> pd.Series[str]:
     if not types.isna().any() or "name" not in rows:
         return types
     named_rows = rows["name"].astype(str).str.replace(r"__.*", "_", regex=True)
-    known: pd.Series[str] = types.astype(object).where(types.notna(), named_rows)
-    return known
+    return types.astype(object).where(types.notna(), named_rows)
 
 
 def _encode(texts: pd.Series[str]) -> tuple[Int32, Texts]:
@@ -208,8 +205,7 @@ def _group_numbers(*keys: Int64 | Int32) -> Int64:
 def _count_earlier(*keys: Int64 | Int32) -> Int64:
     """Return the number of earlier rows with the same keys, for each row."""
     number = pd.Series(_group_numbers(*keys))
-    counts: Int64 = number.groupby(number).cumcount().to_numpy(np.int64)
-    return counts
+    return number.groupby(number).cumcount().to_numpy(np.int64)
 
 
 def waits(communication: pd.DataFrame) -> pd.DataFrame:
@@ -270,8 +266,7 @@ def of_two_clocks(op: Int64, reference: Int64) -> Bools:
     first, last = np.full((2, int(op.max(initial=-1)) + 1), [[np.iinfo(np.int64).max], [-1]])
     np.minimum.at(first, op, reference)
     np.maximum.at(last, op, reference)
-    several: Bools = (first < last)[op]
-    return several
+    return (first < last)[op]
 
 
 def counts(rows: pd.DataFrame, estimated: Clocks) -> Bools:
@@ -289,12 +284,10 @@ def counts(rows: pd.DataFrame, estimated: Clocks) -> Bools:
     error, longest = np.zeros((2, int(op.max(initial=-1)) + 1), np.int64)
     np.maximum.at(error, op, spread)
     np.maximum.at(longest, op, rows["wait_ns"].to_numpy(np.int64))
-    beyond: Bools = longest > np.maximum(LEAST_WAIT_NS, _CLOCK_ERRORS * error)
-    return beyond
+    return longest > np.maximum(LEAST_WAIT_NS, _CLOCK_ERRORS * error)
 
 
 def costliest(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the costliest rows of a job, in table order, up to a limit."""
     largest = np.sort(np.argsort(-rows[column].to_numpy(np.int64), kind="stable")[:_MOST_COSTLY])
-    few: pd.DataFrame = rows.iloc[largest] if len(rows) > _MOST_COSTLY else rows
-    return few
+    return rows.iloc[largest] if len(rows) > _MOST_COSTLY else rows

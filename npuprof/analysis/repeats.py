@@ -61,8 +61,7 @@ def _windows(codes: Int64, limit: int) -> list[Int64]:
 
 def _all_free(free: Bools, length: int) -> Bools:
     taken = np.concatenate([[0], np.cumsum(~free)])
-    whole: Bools = taken[length:] == taken[:-length]
-    return whole
+    return taken[length:] == taken[:-length]
 
 
 def _stretch_lengths(codes: Int64, period: int) -> Int64:
@@ -70,8 +69,7 @@ def _stretch_lengths(codes: Int64, period: int) -> Int64:
     equal = np.append(codes[:-period] == codes[period:], np.zeros(min(period, len(codes)), bool))[: len(codes)]
     place = np.arange(len(equal))
     stop = np.where(equal, len(equal), place)
-    lengths: Int64 = np.minimum.accumulate(stop[::-1])[::-1] - place
-    return lengths
+    return np.minimum.accumulate(stop[::-1])[::-1] - place
 
 
 def _drop_overlaps(places: Int64, length: int) -> Int64:

@@ -237,8 +237,7 @@ class Replay:
         points = self.points(np.full(len(moments), self.host.main, np.int64), moments)
         elapsed = self._elapsed_ns(points.thread, points.since, moments, change)
         runs = np.append(self._run_of[: len(self.host.waits)], -1)[points.wait]
-        moved: Int64 = np.append(done, self.root_ns)[runs] + elapsed
-        return moved
+        return np.append(done, self.root_ns)[runs] + elapsed
 
     def play(self, change: Change) -> tuple[Int64, Int64]:
         """Return the end of each host wait and each batch of tasks after a change, and the durations of the tasks.
@@ -366,8 +365,7 @@ class Replay:
                 before = (self._activities.before(spans, between, thread[known], moments) for moments in sides)
                 covered = -np.subtract(*before)
                 elapsed[known] -= np.rint(covered * (1 - factor)).astype(np.int64)
-        never_back: Int64 = np.maximum(elapsed, 0)
-        return never_back
+        return np.maximum(elapsed, 0)
 
     @cached_property
     def _activities(self) -> _Activities:
@@ -420,8 +418,7 @@ class _Activities:
     def _on_axis(self, thread: Int64, moments: Int64) -> Int64:
         code = np.searchsorted(self.threads, thread)
         code[np.append(self.threads, -1)[code] != thread] = len(self.threads)
-        moved: Int64 = code * self.width_ns + np.clip(moments - self.start_ns, 0, self.width_ns - 1)
-        return moved
+        return code * self.width_ns + np.clip(moments - self.start_ns, 0, self.width_ns - 1)
 
     def before(self, spans: Spans, without: Spans, thread: Int64, moments: Int64) -> Int64:
         """Return the time of some intervals before each moment of a thread, and of the threads before it.

@@ -86,7 +86,7 @@ def critical_path(replay: Replay, tables: Mapping[str, pd.DataFrame], rank: int 
     kept_rows = np.flatnonzero(pieces.end > starts)
     table, row = pieces.table[kept_rows], pieces.row[kept_rows]
     lane_names = np.array([*replay.device.names, *(f"thread {thread}" for thread in threads.tolist())], object)
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "segment": np.arange(len(kept_rows)),
             "rank": pd.array([rank] * len(kept_rows), dtype="Int64"),
@@ -100,7 +100,6 @@ def critical_path(replay: Replay, tables: Mapping[str, pd.DataFrame], rank: int 
             "row": pd.arrays.IntegerArray(row, row < 0),
         }
     )
-    return frame
 
 
 def _starts(nodes: _Nodes, path: _Path, pieces: _Pieces) -> Int64:
@@ -155,8 +154,7 @@ def _lanes(replay: Replay, threads: Int64) -> Int64:
     """Return the lane of each node: first the lanes of the device, then the threads."""
     waits = np.searchsorted(threads, replay.host.waits.thread)
     of_threads = len(replay.device.names) + np.concatenate([waits, np.arange(len(threads))])
-    lanes: Int64 = np.insert(of_threads, len(waits), replay.device.lane)
-    return lanes
+    return np.insert(of_threads, len(waits), replay.device.lane)
 
 
 def _walk(nodes: _Nodes, replay: Replay, threads: Int64) -> _Path:

@@ -231,8 +231,7 @@ def top_ops(kernels: pd.DataFrame, top: int) -> pd.DataFrame:
     totals = _totals(kernels, ["name", "op_type"])
     whole = int(kernels["duration_ns"].sum())
     totals["share"] = totals["total_ns"] / whole if whole else np.full(len(totals), np.nan)
-    first: pd.DataFrame = totals.iloc[:top]
-    return first
+    return totals.iloc[:top]
 
 
 def longest_kernels(kernels: pd.DataFrame, top: int) -> pd.DataFrame:
@@ -324,5 +323,4 @@ def _totals(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     totals: pd.DataFrame = groups.agg(count="size", total_ns="sum", max_ns="max").reset_index()
     totals.insert(len(by) + 2, "mean_ns", totals["total_ns"] // totals["count"])
     order = np.argsort(-totals["total_ns"].to_numpy(), kind="stable")
-    ordered: pd.DataFrame = totals.iloc[order].reset_index(drop=True)
-    return ordered
+    return totals.iloc[order].reset_index(drop=True)

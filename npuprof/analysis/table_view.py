@@ -174,8 +174,7 @@ def _select(frame: pd.DataFrame, conditions: list[Condition]) -> pd.DataFrame:
     matching = np.ones(len(frame), bool)
     for condition in conditions:
         matching &= condition.mask(frame).astype("boolean").fillna(value=False).to_numpy(bool)
-    matched_rows: pd.DataFrame = frame.loc[matching]
-    return matched_rows
+    return frame.loc[matching]
 
 
 def _group(view: View, frame: pd.DataFrame) -> pd.DataFrame:
@@ -185,15 +184,13 @@ def _group(view: View, frame: pd.DataFrame) -> pd.DataFrame:
     sums: pd.DataFrame = groups.agg(**wanted).reset_index()
     sums[mean] = sums[total] // sums["count"]
     sums["share"] = sums[total] / sums[total].sum()
-    ordered: pd.DataFrame = sums[list(view.all_columns)]
-    return ordered
+    return sums[list(view.all_columns)]
 
 
 def _alphabetic(column: pd.Series[Any]) -> pd.Series[Any]:
     """Order names alphabetically, not by first occurrence."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        ordered: pd.Series[Any] = column.cat.reorder_categories(sorted(column.cat.categories))
-        return ordered
+        return column.cat.reorder_categories(sorted(column.cat.categories))
     return column
 
 

@@ -87,8 +87,7 @@ def link_packets(tables: Tables, statistics: Statistics) -> pd.DataFrame:
     sums = rows.groupby(["link", "size_bytes", "whole"], sort=True)[["count", "duration_ns"]].sum().reset_index()
     sums = sums[(sums["duration_ns"] > 0) & (sums["size_bytes"] > 0)].reset_index(drop=True)
     sums["gb_per_s"] = sums["size_bytes"] * sums["count"] / sums["duration_ns"]
-    selected_rows: pd.DataFrame = sums[["link", "size_bytes", "count", "gb_per_s", "whole"]]
-    return selected_rows
+    return sums[["link", "size_bytes", "count", "gb_per_s", "whole"]]
 
 
 def operator_times(tables: Tables, statistics: Statistics) -> pd.DataFrame:
@@ -127,8 +126,7 @@ def operator_times(tables: Tables, statistics: Statistics) -> pd.DataFrame:
 
 def _by_operator(rows: pd.DataFrame, *, known: bool) -> pd.DataFrame:
     sums: pd.DataFrame = rows.groupby(["group", "op_type"], sort=True).sum().reset_index().assign(known=known)
-    ordered: pd.DataFrame = sums.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
-    return ordered
+    return sums.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
 def _inside(operators: pd.DataFrame, tasks: pd.DataFrame) -> tuple[Int64, Int64]:
@@ -162,8 +160,7 @@ def _sum_by_window(spans: Spans, offsets: Int64) -> Int64:
 def _transfers(tasks: pd.DataFrame) -> pd.DataFrame:
     """Return the tasks that moved data; notifications have no size."""
     moved = (tasks["size_bytes"] > 0).to_numpy(dtype=bool, na_value=False) & (tasks["duration_ns"] > 0).to_numpy(bool)
-    kept_rows: pd.DataFrame = tasks[moved]
-    return kept_rows
+    return tasks[moved]
 
 
 def _link_names(tasks: pd.DataFrame) -> list[str]:
@@ -236,7 +233,7 @@ def link_transfers(tables: Tables, statistics: Statistics) -> pd.DataFrame:
         rows = _task_transfers(tables)
     pairs = zip(rows["src_rank"], rows["dst_rank"], strict=True)
     rows = rows[np.array([str(source).isdecimal() and str(target).isdecimal() for source, target in pairs], bool)]
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "src_rank": rows["src_rank"].astype("int64"),
             "dst_rank": rows["dst_rank"].astype("int64"),
@@ -246,7 +243,6 @@ def link_transfers(tables: Tables, statistics: Statistics) -> pd.DataFrame:
             "duration_ns": rows["duration_ns"].astype("float64").round().astype("int64"),
         }
     )
-    return frame
 
 
 def _task_transfers(tables: Tables) -> pd.DataFrame:
@@ -257,8 +253,7 @@ def _task_transfers(tables: Tables) -> pd.DataFrame:
     named = _rank_names(tasks, _task_groups(tasks, operators))
     columns = {"link": _link_names(tasks), "name": kinds[np.where(is_known, row, -1)]}
     sizes = tasks[["size_bytes", "duration_ns"]].reset_index(drop=True)
-    frame: pd.DataFrame = sizes.assign(**named, **columns)
-    return frame
+    return sizes.assign(**named, **columns)
 
 
 def _vendor_matrix(statistics: Statistics) -> pd.DataFrame:
@@ -268,7 +263,7 @@ def _vendor_matrix(statistics: Statistics) -> pd.DataFrame:
         return _NO_TRAFFIC
     frame = frame[~frame["name"].astype(str).str.contains(VARIANTS, regex=True).to_numpy(bool)]
     links = frame["Transport Type"].to_numpy(object) if "Transport Type" in frame else [""] * len(frame)
-    rows: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             **_rank_names(frame, frame["group"].astype(str).to_numpy() if "group" in frame else None),
             "size_bytes": _numbers(frame, "Transit Size(MB)") * _BYTES_PER_MB,
@@ -278,7 +273,6 @@ def _vendor_matrix(statistics: Statistics) -> pd.DataFrame:
             "name": frame["name"].astype(str).to_numpy(object),
         }
     )
-    return rows
 
 
 def _vendor_packets(statistics: Statistics) -> pd.DataFrame:
@@ -288,10 +282,7 @@ def _vendor_packets(statistics: Statistics) -> pd.DataFrame:
     elif bandwidth is not None and {"link", "Transit Size(MB)", "Transit Time(ms)"} <= set(bandwidth.columns):
         frame, size, count, time = bandwidth, "Transit Size(MB)", np.ones(len(bandwidth)), "Transit Time(ms)"
     else:
-        nothing: pd.DataFrame = pd.DataFrame(
-            {name: [] for name in ("link", "size_bytes", "count", "duration_ns", "whole")}
-        )
-        return nothing
+        return pd.DataFrame({name: [] for name in ("link", "size_bytes", "count", "duration_ns", "whole")})
     rows = pd.DataFrame(
         {
             "link": frame["link"].astype(str).to_numpy(),
@@ -301,8 +292,7 @@ def _vendor_packets(statistics: Statistics) -> pd.DataFrame:
             "whole": frame is bandwidth,
         }
     )
-    kept_rows: pd.DataFrame = rows[(rows["link"] != _ON_NODE_SUM).to_numpy() & (rows["size_bytes"] > 0).to_numpy()]
-    return kept_rows
+    return rows[(rows["link"] != _ON_NODE_SUM).to_numpy() & (rows["size_bytes"] > 0).to_numpy()]
 
 
 def _vendor_times(statistics: Statistics) -> pd.DataFrame:
@@ -310,8 +300,7 @@ def _vendor_times(statistics: Statistics) -> pd.DataFrame:
     columns = ("Elapse Time(ms)", "Transit Time(ms)", "Wait Time(ms)")
     if frame is None or not {"name", "group", *columns} <= set(frame.columns):
         empty = {name: pd.Series(dtype="int64") for name in ("count", "transit_ns", "wait_ns", "other_ns", "total_ns")}
-        nothing: pd.DataFrame = pd.DataFrame({"group": [], "op_type": [], **empty, "known": pd.Series(dtype=bool)})
-        return nothing
+        return pd.DataFrame({"group": [], "op_type": [], **empty, "known": pd.Series(dtype=bool)})
     elapsed, transit, wait = (
         np.rint(_numbers(frame, column) * _NS_PER_MS).astype(np.int64) for column in columns
     )  # milliseconds with five or six decimals, not epoch times: rounded back to integer nanoseconds

@@ -65,5 +65,4 @@ def _matches(frame: pd.DataFrame, column: str, part: Comparison, origin_ns: int)
     value = unquoted(part.right)
     is_pattern = part.sign == "~" and value == part.right and value.startswith("/")
     sign = "" if is_pattern else f"{part.sign} "
-    matches: Bools = understand(frame, column, f"{sign}{value}", origin_ns).mask(frame).to_numpy(bool)
-    return matches
+    return understand(frame, column, f"{sign}{value}", origin_ns).mask(frame).to_numpy(bool)

@@ -85,5 +85,4 @@ def _means_of_runs(side: Side, steps: pd.DataFrame) -> Floats:
     run = steps["run"].to_numpy(np.int64)
     weights = np.stack([np.isin(run, list(rows)) for rows in side.repeats]).astype(np.float64)
     has_steps = weights.any(axis=1)
-    means: Floats = weights[has_steps] / weights[has_steps].sum(axis=1, keepdims=True)
-    return means
+    return weights[has_steps] / weights[has_steps].sum(axis=1, keepdims=True)

@@ -165,18 +165,14 @@ class Difference(LongText):
         row |= {"a_count": 0.0, "b_count": 0.0, "share": delta / self.delta_ns if self.delta_ns else np.nan}
         row |= {"fired": "", "why": "outliers"}
         last = pd.DataFrame([row]).reindex(columns=frame.columns).astype(frame.dtypes)
-        whole: pd.DataFrame = pd.concat([frame, last], ignore_index=True)
-        return whole
+        return pd.concat([frame, last], ignore_index=True)
 
     @property
     def significant(self) -> pd.DataFrame:
         """The rows that differ by more than noise, the greatest difference first."""
         rows = self.rows
         selected_rows = rows[rows["significant"].fillna(False).to_numpy(bool)]
-        ordered: pd.DataFrame = selected_rows.iloc[
-            np.argsort(-selected_rows["delta_ns"].abs().to_numpy(), kind="stable")
-        ]
-        return ordered
+        return selected_rows.iloc[np.argsort(-selected_rows["delta_ns"].abs().to_numpy(), kind="stable")]
 
     @cached_property
     def noise(self) -> Noise:
@@ -269,8 +265,7 @@ class Difference(LongText):
         inner = set(rows["parent"])
         leaves = rows[~rows.index.isin(inner)]
         ordered = leaves.iloc[np.argsort(-leaves["delta_ns"].abs().to_numpy(), kind="stable")]
-        largest: pd.DataFrame = ordered[(ordered["delta_ns"] != 0).to_numpy(bool)].iloc[:limit]
-        return largest
+        return ordered[(ordered["delta_ns"] != 0).to_numpy(bool)].iloc[:limit]
 
     def lines(self) -> list[str]:
         """Return the difference as lines of text: guards, the sentence, the parts and the largest rows."""
@@ -375,8 +370,7 @@ def _by_count(times: Sequence[Int64], counts: Sequence[npt.NDArray[np.float64]])
     alone = (counts[0] == 0) | (counts[1] == 0)
     split = np.rint((counts[0] - counts[1]) * base).astype(np.int64)
     is_known = (counts[0] > 0) | (counts[1] > 0)
-    result: Int64 = np.where(is_known, np.where(alone, times[0] - times[1], split), 0)
-    return result
+    return np.where(is_known, np.where(alone, times[0] - times[1], split), 0)
 
 
 def _below(parents: Int64, row: int) -> list[int]:
@@ -401,8 +395,7 @@ def _rows_of(side: Side, kinds: Bools) -> pd.DataFrame:
         for name in dict.fromkeys(name for name, _ in of_causes):
             rows = np.unique(np.concatenate([rows for other, (rows, _) in of_causes if other == name]))
             frames.append(of_run.tables[name].iloc[rows])
-    evidence: pd.DataFrame = pd.concat([frame for frame in frames if len(frame)] or [pd.DataFrame()])
-    return evidence
+    return pd.concat([frame for frame in frames if len(frame)] or [pd.DataFrame()])
 
 
 def steps_text(side: Side) -> str:

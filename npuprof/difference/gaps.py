@@ -79,5 +79,4 @@ def _gaps(run: ComparedRun, cause: str) -> pd.DataFrame:
     is_selected = (
         of_cause["part"].isin([*IDLE, BETWEEN_STEPS]) & of_cause["row"].isin(counted) & of_cause["start_ns"].notna()
     )
-    gaps: pd.DataFrame = of_cause[is_selected.to_numpy(bool)]
-    return gaps
+    return of_cause[is_selected.to_numpy(bool)]

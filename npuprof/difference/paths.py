@@ -78,8 +78,7 @@ def _forward_of(tables: Mapping[str, pd.DataFrame], correlation: Causes, rows: I
     forward = np.full(len(correlation.callers) + 1, -1, np.int64)
     forward[target[derived] + first] = source[derived] + first
     place = nearest(correlation.callers, rows, forward[:-1] >= 0)
-    taken: Int64 = forward[place]
-    return taken
+    return forward[place]
 
 
 def _join(callers: Int64, labels: Int64, texts: list[str], is_named: Bools) -> tuple[Int64, list[str]]:

@@ -80,8 +80,7 @@ def _as_the_clock(frame: pd.DataFrame, mhz: tuple[float, float]) -> Bools:
     both = (frame["part"] == "computing").to_numpy(bool) & (means[0] > 0) & (means[1] > 0)
     ratio = np.divide(means[0], means[1], out=np.ones(len(frame)), where=both)
     share = np.log(ratio) / np.log(mhz[1] / mhz[0])
-    alike: Bools = both & (share >= _OF_CLOCK[0]) & (share <= _OF_CLOCK[1])
-    return alike
+    return both & (share >= _OF_CLOCK[0]) & (share <= _OF_CLOCK[1])
 
 
 def _in_other_dtypes(count: int, sides: tuple[Side, Side], of: tuple[Int64, Int64]) -> Bools:

@@ -60,8 +60,7 @@ class ComparedRun:
         """The numbers of the steps whose records are not complete, if there are others."""
         steps = self.accounting.steps
         complete = steps["complete"].to_numpy(bool)
-        numbers: list[int] = steps["step"][~complete].dropna().unique().tolist() if complete.any() else []
-        return numbers
+        return steps["step"][~complete].dropna().unique().tolist() if complete.any() else []
 
     def without(self, lost: Collection[int]) -> ComparedRun:
         """Return the run without the steps that are not complete in another one, if others remain."""
@@ -137,8 +136,7 @@ class Side:
                 left_out.append(first + np.flatnonzero(np.isin(rows, run.single_rows())))
             first += len(rows)
         numbers = self.basis.number[np.concatenate([np.zeros(0, np.int64), *left_out])]
-        judged: pd.DataFrame = self.every[~np.isin(self.basis.number, numbers)].reset_index(drop=True)
-        return judged
+        return self.every[~np.isin(self.basis.number, numbers)].reset_index(drop=True)
 
     @cached_property
     def stretches(self) -> pd.DataFrame:
@@ -220,8 +218,7 @@ def _side(
 def _stack(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Concatenate frames with common categories."""
     if len(frames) == 1:
-        alone: pd.DataFrame = frames[0].reset_index(drop=True)
-        return alone
+        return frames[0].reset_index(drop=True)
     columns = {}
     for name in frames[0].columns:
         parts = [frame[name] for frame in frames]
@@ -229,15 +226,13 @@ def _stack(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
             columns[name] = pd.Series(pd.api.types.union_categoricals(parts, ignore_order=True))
         else:
             columns[name] = pd.concat(parts, ignore_index=True)
-    stacked: pd.DataFrame = pd.DataFrame(columns)
-    return stacked
+    return pd.DataFrame(columns)
 
 
 def counted_steps(run: ComparedRun) -> pd.DataFrame:
     """Return the steps of a run that figures per step rest on."""
     steps = run.accounting.steps
-    counted_rows: pd.DataFrame = steps.iloc[run.accounting.basis.rows][["rank", "device_id", "step", "duration_ns"]]
-    return counted_rows
+    return steps.iloc[run.accounting.basis.rows][["rank", "device_id", "step", "duration_ns"]]
 
 
 def _stretches(run: ComparedRun, typed: bool) -> pd.DataFrame:

@@ -142,8 +142,7 @@ def _common_paths(kinds: pd.DataFrame) -> pd.Series[Any]:
     cut = {
         path: next((prefix for prefix in _prefixes(path) if prefix in common), "") for path in kinds["path"].unique()
     }
-    paths: pd.Series[Any] = kinds["path"].map(cut)
-    return paths
+    return kinds["path"].map(cut)
 
 
 def _prefixes(path: str) -> list[str]:

@@ -308,8 +308,7 @@ def _with_planes(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         f"Plane {'?' if pd.isna(number) else number}{'' if pd.isna(of) else f' of {of}'}"
         for number, of in zip(plane, group.tolist(), strict=True)
     ]
-    named: pd.DataFrame = tasks.assign(plane=pd.Categorical(names))
-    return named
+    return tasks.assign(plane=pd.Categorical(names))
 
 
 def _all_events(placed: Sequence[_Placed]) -> Iterator[str]:

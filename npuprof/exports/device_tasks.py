@@ -29,11 +29,9 @@ def task_of_kernels(kernels: pd.DataFrame, tasks: pd.DataFrame) -> Int64:
     -1 is a kernel without one.
     """
     theirs, ours = (_numbered(task_keys(frame)) for frame in (tasks, kernels))
-    rows: Int64 = theirs.get_indexer(ours).astype(np.int64)
-    return rows
+    return theirs.get_indexer(ours).astype(np.int64)
 
 
 def _numbered(keys: npt.NDArray[np.uint64]) -> pd.MultiIndex:
     frame = pd.DataFrame({"key": keys})
-    index: pd.MultiIndex = pd.MultiIndex.from_arrays([frame["key"], frame.groupby("key").cumcount()])
-    return index
+    return pd.MultiIndex.from_arrays([frame["key"], frame.groupby("key").cumcount()])

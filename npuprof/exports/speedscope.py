@@ -105,8 +105,7 @@ def _event(time_ns: int, frame: int, is_end: bool) -> str:
 def _frame_numbers(names: pd.Series[Any], frames: _Frames) -> Int64:
     codes, texts = pd.factorize(names, use_na_sentinel=False)
     numbers = [frames.number("" if pd.isna(text) else str(text)) for text in texts]
-    of_row: Int64 = np.array(numbers, np.int64)[codes]
-    return of_row
+    return np.array(numbers, np.int64)[codes]
 
 
 def _titles(part: pd.DataFrame, column: str, label: str) -> Any:

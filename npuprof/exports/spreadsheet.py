@@ -103,8 +103,7 @@ def _warn(message: str) -> None:
 def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
     if all(name is None for name in frame.index.names):
         return frame
-    named_rows: pd.DataFrame = frame.reset_index(allow_duplicates=True)
-    return named_rows
+    return frame.reset_index(allow_duplicates=True)
 
 
 def _headings(frame: pd.DataFrame) -> list[str]:

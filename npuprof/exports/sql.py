@@ -164,8 +164,7 @@ def _frame(answer: pa.Table) -> pd.DataFrame:
     columns = [_narrow(column) for column in answer.columns]
     narrow = pa.Table.from_arrays(columns, names=answer.column_names)
     kinds = {**dict.fromkeys(_INTEGERS, pd.Int64Dtype()), pa.bool_(): pd.BooleanDtype()}
-    frame: pd.DataFrame = narrow.to_pandas(types_mapper=kinds.get, strings_to_categorical=False)
-    return frame
+    return narrow.to_pandas(types_mapper=kinds.get, strings_to_categorical=False)
 
 
 def _narrow(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -18,8 +18,7 @@ def are_drawn(table: str, frame: pd.DataFrame) -> Bools:
     """Return a mask of the samples that viewers can draw: with a time and a value, and none that is infinite."""
     values = [frame[name].to_numpy(np.float64, na_value=np.nan) for name in SAMPLES[table]]
     is_valued = np.any([~np.isnan(value) for value in values], axis=0) & ~np.any(np.isinf(values), axis=0)
-    drawn: Bools = is_valued & frame["time_ns"].notna().to_numpy(bool)
-    return drawn
+    return is_valued & frame["time_ns"].notna().to_numpy(bool)
 
 
 def sample_events(

@@ -254,8 +254,7 @@ def _fold(times: pd.DataFrame) -> pd.DataFrame:
     remainder = times.iloc[_MOST_GROUPS - 1 :]
     sums = remainder[["count", "transit_ns", "wait_ns", "other_ns", "total_ns"]].sum()
     rest_row = pd.DataFrame([{"group": "", "op_type": f"({len(remainder):,} more)", "known": True, **sums.to_dict()}])
-    joined_rows: pd.DataFrame = pd.concat([times.iloc[: _MOST_GROUPS - 1], rest_row], ignore_index=True)
-    return joined_rows
+    return pd.concat([times.iloc[: _MOST_GROUPS - 1], rest_row], ignore_index=True)
 
 
 def _bars(bars: pd.DataFrame, unit_ns: int) -> list[Any]:

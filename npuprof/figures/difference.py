@@ -229,8 +229,7 @@ def _add_step_row(rows: pd.DataFrame, kept: Int64) -> pd.DataFrame:
     below = selected_rows[[*times, "why", "depth"]].assign(
         title=selected_rows["name"], id=list(map(str, kept.tolist())), above=above
     )
-    visible_rows: pd.DataFrame = pd.concat([step.assign(why="", depth=-1), below], ignore_index=True)
-    return visible_rows
+    return pd.concat([step.assign(why="", depth=-1), below], ignore_index=True)
 
 
 def _widest_rows(parents: Int64, weight: Int64) -> Int64:

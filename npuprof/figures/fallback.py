@@ -57,8 +57,7 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
 
     def _repr_mimebundle_(self, *arguments: Any, **options: Any) -> dict[str, Any]:
         if not _as_data():
-            rendered: dict[str, Any] = super()._repr_mimebundle_(*arguments, **options)
-            return rendered
+            return super()._repr_mimebundle_(*arguments, **options)
         interactive.keep_keys()
         bundle = mimebundle(self)
         if picture := self._picture() if self._picture else figure_svg(self):

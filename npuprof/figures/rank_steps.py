@@ -132,8 +132,7 @@ def _fold(cells: Float64, folds: tuple[int, int]) -> Float64:
     padded[: cells.shape[0], : cells.shape[1]] = cells
     blocks = padded.reshape(rows, down, columns, across).transpose(0, 2, 1, 3).reshape(rows, columns, -1)
     distance = np.nan_to_num(np.abs(blocks - np.nanmedian(cells)), nan=-1)
-    furthest: Float64 = np.take_along_axis(blocks, distance.argmax(axis=2)[..., None], axis=2)[..., 0]
-    return furthest
+    return np.take_along_axis(blocks, distance.argmax(axis=2)[..., None], axis=2)[..., 0]
 
 
 def _heat(cells: Float64, ranks: list[str], steps: list[str], folds: tuple[int, int], scale: tuple[int, str]) -> Any:

@@ -126,10 +126,7 @@ def _families(points: pd.DataFrame) -> list[str]:
 
 def placeable(work: pd.DataFrame) -> pd.DataFrame:
     """Return the kernels whose operations, bytes and time are known and positive."""
-    selected_rows: pd.DataFrame = work[
-        ((work["flops"] > 0) & (work["bytes"] > 0) & (work["mean_ns"] > 0)).to_numpy(bool)
-    ]
-    return selected_rows
+    return work[((work["flops"] > 0) & (work["bytes"] > 0) & (work["mean_ns"] > 0)).to_numpy(bool)]
 
 
 def placed(points: pd.DataFrame, whole: int, limits: ChipLimits | None, named: int = 0) -> list[Any]:
@@ -147,8 +144,7 @@ def placed(points: pd.DataFrame, whole: int, limits: ChipLimits | None, named: i
 def _widths(points: pd.DataFrame) -> Float64:
     """Return the diameter of each marker in pixels: its area is the time."""
     total = points["total_ns"].to_numpy(np.float64)
-    widths: Float64 = _LEAST + (_MOST - _LEAST) * np.sqrt(total / max(total.max(), 1.0))
-    return widths
+    return _LEAST + (_MOST - _LEAST) * np.sqrt(total / max(total.max(), 1.0))
 
 
 def _names(points: pd.DataFrame, intensity: Float64, speed: Float64, most: int) -> list[_Text]:
@@ -178,8 +174,7 @@ def _written(texts: Sequence[_Text]) -> Any:
 
 def _ratios(values: Float64) -> Float64:
     """Return values as parts of their range."""
-    ratios: Float64 = (values - values.min()) / max(float(np.ptp(values)), 1e-9)
-    return ratios
+    return (values - values.min()) / max(float(np.ptp(values)), 1e-9)
 
 
 def _roofs(limits: ChipLimits, least: float, most: float) -> list[Any]:

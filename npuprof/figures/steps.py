@@ -148,8 +148,7 @@ def _rows_to_draw(parts: pd.DataFrame, max_bars: int) -> pd.DataFrame:
     limit = max(4, max_bars // len(groups))
     kept = [group.iloc[thinned(group["duration_ns"].to_numpy(np.float64), limit)].index for group in groups]
     chosen = set(np.concatenate(kept[: max(1, max_bars // 4)]).tolist())
-    visible_rows: pd.DataFrame = ordered[[row in chosen for row in ordered.index]]
-    return visible_rows
+    return ordered[[row in chosen for row in ordered.index]]
 
 
 def _places(visible_rows: pd.DataFrame) -> dict[str, Any]:

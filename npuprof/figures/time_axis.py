@@ -58,8 +58,7 @@ class TimeAxis:
 
     def places(self, times_ns: Int64) -> npt.NDArray[np.float64]:
         """Return times as positions on the axis, by integer subtraction."""
-        places: npt.NDArray[np.float64] = (times_ns - self.first_ns) / self.unit_ns
-        return places
+        return (times_ns - self.first_ns) / self.unit_ns
 
     def moment(self, place: float) -> int:
         """Return a position on the axis as a moment, epoch nanoseconds."""

@@ -107,8 +107,7 @@ def _ranks(ranked: Int64, parents: Int64, root: int) -> Int64:
     """Return the rank of each path's caller, from 1; 0 stands for the root."""
     order = np.argsort(ranked)
     at = np.searchsorted(ranked[order], parents)
-    ranks: Int64 = np.where(parents == root, 0, np.append(order, 0)[at] + 1)
-    return ranks
+    return np.where(parents == root, 0, np.append(order, 0)[at] + 1)
 
 
 def _depths(above: Int64) -> Int64:

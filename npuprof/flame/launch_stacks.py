@@ -53,10 +53,7 @@ class LaunchStacks:
         upwards = np.stack(climbed[:-1]) if len(climbed) > 1 else np.zeros((0, len(self.rows)), np.int64)
         level = np.arange(len(upwards))[:, None]
         length = (upwards >= 0).sum(axis=0)
-        downwards: Int64 = np.where(
-            level < length, np.take_along_axis(upwards, np.maximum(length - 1 - level, 0), axis=0), -1
-        )
-        return downwards
+        return np.where(level < length, np.take_along_axis(upwards, np.maximum(length - 1 - level, 0), axis=0), -1)
 
 
 def launch_stacks(tables: Mapping[str, pd.DataFrame], links: Causes) -> LaunchStacks:

@@ -146,8 +146,7 @@ def _common(windows: tuple[Int64, Int64] | None, window: tuple[int, int]) -> tup
 
 
 def _touching(window: tuple[int, int], start: Int64, end: Int64) -> Bools:
-    touching: Bools = (start < window[1]) & (end > window[0])
-    return touching
+    return (start < window[1]) & (end > window[0])
 
 
 def _among(rows: Mapping[str, Int64], table: str, count: int) -> Bools:
@@ -180,15 +179,13 @@ def _covered_before(windows: tuple[Int64, Int64], moments: Int64) -> Int64:
     before = np.concatenate([[0], np.cumsum(ends - starts)])
     started = np.searchsorted(starts, moments, side="right")
     last_end = np.concatenate([[np.iinfo(np.int64).min], ends])[started]
-    covered: Int64 = before[started] - np.where(last_end > moments, last_end - moments, 0)
-    return covered
+    return before[started] - np.where(last_end > moments, last_end - moments, 0)
 
 
 def _inside(windows: tuple[Int64, Int64], moments: Int64) -> Bools:
     starts, ends = windows
     started = np.searchsorted(starts, moments, side="right")
-    inside: Bools = np.concatenate([[np.iinfo(np.int64).min], ends])[started] > moments
-    return inside
+    return np.concatenate([[np.iinfo(np.int64).min], ends])[started] > moments
 
 
 def _are_of_step(
@@ -199,8 +196,7 @@ def _are_of_step(
     recorded = (kernels["step"] == number).fillna(value=False).to_numpy(bool)
     launched = np.append(started, False)[launchers]  # the last element is for -1, an unknown launcher
     meanwhile = _inside(windows, kernels["start_ns"].to_numpy(np.int64))
-    is_in_step: Bools = np.where(is_known, recorded, np.where(launchers >= 0, launched, meanwhile))
-    return is_in_step
+    return np.where(is_known, recorded, np.where(launchers >= 0, launched, meanwhile))
 
 
 def _are_launched(calls: MergedCalls, on_thread: Bools) -> Bools:
@@ -210,5 +206,4 @@ def _are_launched(calls: MergedCalls, on_thread: Bools) -> Bools:
     while (above >= 0).any():  # every round doubles the number of callers looked at
         caused |= caused[above]
         above = np.where(above >= 0, above[above], -1)
-    is_launched: Bools = caused[calls.causes.launchers]
-    return is_launched
+    return caused[calls.causes.launchers]

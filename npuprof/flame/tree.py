@@ -124,14 +124,12 @@ class MergedCalls:
     def only_stacked(self) -> Bools:
         """Which paths are known from stacks taken at launches: there is no slice of theirs."""
         counts = np.bincount(np.concatenate([self.host_path, self.kernel_path]), minlength=len(self))
-        unsliced: Bools = counts == 0
-        return unsliced
+        return counts == 0
 
     @cached_property
     def only_seen(self) -> Bools:
         """Which paths are known from samples: how often they were called is not known."""
-        seen: Bools = np.bincount(self.host_path[self.sampled], minlength=len(self)) > 0
-        return seen
+        return np.bincount(self.host_path[self.sampled], minlength=len(self)) > 0
 
     @cached_property
     def runtime(self) -> str:
@@ -287,8 +285,7 @@ def _codes_of_frames(tables: Mapping[str, pd.DataFrame], frames: Sequence[str], 
     names = pd.Index(tables["python"]["name"].cat.categories.astype(str))
     known = names.get_indexer(pd.Index(frames, dtype=names.dtype)) if len(frames) else np.zeros(0, np.int64)
     own = np.arange(len(frames)) + label_count - 1 - len(frames)
-    codes: Int64 = np.where(known >= 0, known + 1, own)  # the first layer's, after its absent name
-    return codes
+    return np.where(known >= 0, known + 1, own)  # the first layer's, after its absent name
 
 
 def _add_stacked(nodes_so_far: Nodes, stacks: LaunchStacks, codes: Int64, frame_codes: Int64) -> Int64:

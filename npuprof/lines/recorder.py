@@ -288,5 +288,4 @@ class LineRecorder:
         at = np.maximum(np.searchsorted(system, times, side="right") - 1, 0)
         if len(at):  # what follows the last stamp holds for stamps to come
             del self._trace[: 3 * int(at[-1])]
-        passed: Int64 = elapsed[at] + np.where(runs[at] != 0, times - system[at], 0)
-        return passed
+        return elapsed[at] + np.where(runs[at] != 0, times - system[at], 0)

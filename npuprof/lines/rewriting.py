@@ -341,8 +341,7 @@ def _first_line(node: ast.AST) -> int:
         isinstance(inner, list) and all(isinstance(each, ast.Constant) for each in inner)
     ):
         node = inner[0] if isinstance(inner, list) else inner
-    line: int = node.lineno  # type: ignore[attr-defined]  # all of these have one
-    return line
+    return node.lineno  # type: ignore[attr-defined]  # all of these have one
 
 
 def _fetched_at(loop: ast.For | ast.AsyncFor) -> int:

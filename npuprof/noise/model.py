@@ -56,8 +56,7 @@ class Estimate:
         distance = np.abs(self.value - expected)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(distance > 0, distance / self.error, 0.0)
-        values: Floats = np.where(np.isnan(self.error), np.nan, 2 * stdtr(self.freedom, -t))
-        return values
+        return np.where(np.isnan(self.error), np.nan, 2 * stdtr(self.freedom, -t))
 
     def bounds(self, level: float | Floats = LEVEL) -> tuple[Floats, Floats]:
         """Return the bounds of the intervals that leave out the true value with probability `level`."""
@@ -206,5 +205,4 @@ def _stretch(sides: list[Floats], *, in_sequence: bool) -> Floats:
         weight = max(0.0, 1 - 1 / steps / spread) if spread > 0 else 0.0
         lag = common + weight * (lag - common)
     correlation = np.clip(lag + 1 / each, 0.0, _MOST_CORRELATION)
-    stretch: Floats = (1 + correlation) / (1 - correlation)
-    return stretch
+    return (1 + correlation) / (1 - correlation)

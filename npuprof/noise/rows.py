@@ -39,8 +39,7 @@ def levels(p_values: Floats, weights: Floats, same: Int64 | None = None, level: 
         total = of_known.sum()
         share = of_known * count / total if total > 0 else np.ones(count)
         result[is_known] = _levels(values[is_known], (1 + share) / 2, level)
-    by_row: Floats = result[number.reshape(-1)]
-    return by_row
+    return result[number.reshape(-1)]
 
 
 def _levels(values: Floats, weights: Floats, level: float) -> Floats:
@@ -51,8 +50,7 @@ def _levels(values: Floats, weights: Floats, level: float) -> Floats:
     places = np.arange(1, count + 1)
     passing = np.flatnonzero(np.sort(np.maximum(needed, 1)) <= places)
     rejected = int(places[passing[-1]]) if len(passing) else 1
-    by_row: Floats = np.minimum(weights * rejected * level / count, level)
-    return by_row
+    return np.minimum(weights * rejected * level / count, level)
 
 
 def same_values(*sides: Floats) -> Int64:

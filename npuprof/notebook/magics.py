@@ -65,8 +65,7 @@ class NpuprofMagics(Magics):
     @classmethod
     def installed_in(cls, shell: InteractiveShell) -> NpuprofMagics | None:
         """Return the magics installed in a shell, or None."""
-        magics: NpuprofMagics | None = shell.magics_manager.registry.get(cls.__name__)
-        return magics
+        return shell.magics_manager.registry.get(cls.__name__)
 
     def install(self) -> None:
         """Add the magics, the transformer and the hooks to the shell."""

@@ -55,5 +55,4 @@ def run_again(shell: InteractiveShell, text: str) -> int | None:
 
 def _compile(shell: InteractiveShell, text: str) -> CodeType:
     tree = shell.transform_ast(shell.compile.ast_parse(shell.transform_cell(text)))
-    code: CodeType = shell.compile(tree, "<unprofiled repeat>", "exec")
-    return code
+    return shell.compile(tree, "<unprofiled repeat>", "exec")

@@ -109,8 +109,7 @@ def moment(name: str, text: str) -> int | np.timedelta64 | datetime:
         amount_ns, remainder = divmod(int(since[2] + fraction) * _UNITS_NS[since[4]], 10 ** len(fraction))
         if remainder or amount_ns > np.iinfo(np.int64).max:
             raise OptionsError(f"--{name} is {text!r}; give whole nanoseconds, at most those of 292 years")
-        since_beginning: np.timedelta64 = np.timedelta64(-amount_ns if since[1] == "-" else amount_ns, "ns")
-        return since_beginning
+        return np.timedelta64(-amount_ns if since[1] == "-" else amount_ns, "ns")
     try:
         stamp: pd.Timestamp | None = pd.Timestamp(text) if text[:1].isdigit() and "-" in text else None
     except (ValueError, OverflowError):

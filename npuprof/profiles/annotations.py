@@ -51,14 +51,13 @@ class ProfileAnnotations:
         """The notes that were written on the run: ``start_ns``, ``duration_ns`` and ``text``, in order of time."""
         rows = sorted(self._annotations.rows)
         starts, lengths, texts = zip(*rows, strict=True) if rows else ((), (), ())
-        table: pd.DataFrame = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "start_ns": np.array(starts, np.int64),
                 "duration_ns": np.array(lengths, np.int64),
                 "text": np.array(texts, object),
             }
         )
-        return table
 
     def annotate(self, text: str, *, start: int, end: int | None = None) -> None:
         """Write a note on a moment or a range; views show it, and a recording of npuprof keeps it.
@@ -100,8 +99,7 @@ class ProfileAnnotations:
         if "_annotations_of_run" not in vars(self):
             path = self._annotations_file
             vars(self)["_annotations_of_run"] = _Annotations([] if path is None else _read(path))
-        held: _Annotations = vars(self)["_annotations_of_run"]
-        return held
+        return vars(self)["_annotations_of_run"]
 
     @property
     def _annotations_file(self) -> Path | None:

@@ -479,8 +479,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         if name not in self._table_names:
             raise NpuprofError(f"there is no table {name!r}; the tables are {', '.join(self._table_names)}")
         if name in ("notes", "launches"):
-            frame: pd.DataFrame = getattr(self, name)
-            return frame
+            return getattr(self, name)
         return self.tables[name] if name in self.tables else self.statistics[name]
 
     def _page(self, figures: Mapping[str, go.Figure], explorer: str = "") -> str:

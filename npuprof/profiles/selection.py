@@ -83,8 +83,7 @@ class ProfileSelection:
 
     @property
     def _selection(self) -> _Selection:
-        held: _Selection = vars(self).setdefault("_selection_of_run", _Selection())
-        return held
+        return vars(self).setdefault("_selection_of_run", _Selection())
 
     @property
     def selection(self: _Run) -> _Run:
@@ -100,8 +99,7 @@ class ProfileSelection:
             return self
         if held.part is None:
             held.part = self._part(held.selected)
-        part: _Run = held.part
-        return part
+        return held.part
 
     def select(
         self: _Run,

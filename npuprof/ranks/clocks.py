@@ -150,7 +150,7 @@ def _connected_ranks(estimated: Clocks) -> Iterator[tuple[int, int, int]]:
 def clock_table(ranks: Sequence[int | None], hosts: Sequence[str | None], clocks: Sequence[RunClock]) -> pd.DataFrame:
     """Return the clocks of runs as a table; see :meth:`npuprof.ProfileSet.clocks`."""
     leads = [clock.lead for clock in clocks]
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "rank": _whole(ranks),
             "host": list(hosts),
@@ -162,7 +162,6 @@ def clock_table(ranks: Sequence[int | None], hosts: Sequence[str | None], clocks
             "spread_ns": _whole([clock.spread_ns for clock in clocks]),
         }
     )
-    return frame
 
 
 def _whole(values: Sequence[int | None]) -> Any:

@@ -43,8 +43,7 @@ def active_client() -> Client | None:
     if distributed is None:
         return None
     try:
-        client: Client = distributed.default_client()
-        return client
+        return distributed.default_client()
     except ValueError:  # there is none
         return None
 

@@ -226,13 +226,11 @@ def waits_caused(facts: JobFacts, absent: Bools | None = None) -> pd.Series[int]
     from npuprof.analysis.rank_blame import certain_blame
 
     if facts.job is None:
-        nothing: pd.Series[int] = pd.Series(dtype="int64")
-        return nothing
+        return pd.Series(dtype="int64")
     absent = absent if absent is not None and len(absent) == len(facts.job.rows) else None
     roots = certain_blame(facts.job, absent).dropna(subset="root_rank")
     caused: Any = roots.groupby(roots["root_rank"].astype("int64"))["wait_ns"].sum() // facts.steps
-    sums: pd.Series[int] = caused
-    return sums
+    return caused
 
 
 def step_window(rows: pd.DataFrame, step: int | None) -> tuple[pd.DataFrame, tuple[int, int], str]:
@@ -393,8 +391,7 @@ def side_by_side(ranks: RankTables, chosen: list[int]) -> pd.DataFrame:
         for rank, time in row.items()
     ]
     frame: pd.DataFrame = pd.DataFrame(cells, columns=["part", "name", "rank", "time_ns", "median_ns"])
-    differences: pd.DataFrame = frame.assign(delta_ns=frame["time_ns"] - frame["median_ns"])
-    return differences
+    return frame.assign(delta_ns=frame["time_ns"] - frame["median_ns"])
 
 
 def kernel_times(entry: Entry, steps: int) -> pd.Series[float]:
@@ -404,8 +401,7 @@ def kernel_times(entry: Entry, steps: int) -> pd.Series[float]:
     else:
         task = PieceTask(entry.run.source.name, entry.run.path.absolute(), {"kernels": ()})
         kernels = read_pieces([task])[0]["kernels"].frame
-    sums: pd.Series[float] = kernels.groupby("op_type", observed=True)["duration_ns"].sum() / max(1, steps)
-    return sums
+    return kernels.groupby("op_type", observed=True)["duration_ns"].sum() / max(1, steps)
 
 
 def kernels_beside(ranks: RankTables, rank: int) -> pd.DataFrame:
@@ -427,5 +423,4 @@ def kernels_beside(ranks: RankTables, rank: int) -> pd.DataFrame:
     beside = beside.assign(delta_ns=beside["time_ns"] - beside["peer_ns"])
     beside.insert(0, "root_rank", rank)
     beside.insert(1, "peer", peer)
-    ordered: pd.DataFrame = beside.sort_values("delta_ns", ascending=False, ignore_index=True, key=abs)
-    return ordered
+    return beside.sort_values("delta_ns", ascending=False, ignore_index=True, key=abs)

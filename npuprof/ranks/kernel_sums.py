@@ -113,8 +113,7 @@ def _add(values: Int64, number: Int64, groups: int) -> Int64:
 
 def _medians(digests: Digests, count: Int64) -> Int64:
     low, high = digests.values_at(np.maximum(count - 1, 0) // 2), digests.values_at(count // 2)
-    middle: Int64 = low + (high - low) // 2
-    return middle
+    return low + (high - low) // 2
 
 
 @dataclass(frozen=True)

@@ -36,5 +36,4 @@ class Memo:
     def _result(self, name: str, state: Hashable, compute: Callable[[], _Result]) -> _Result:
         if name not in self._results or self._results[name][0] != state:
             self._results[name] = state, compute()
-        result: _Result = self._results[name][1]
-        return result
+        return self._results[name][1]

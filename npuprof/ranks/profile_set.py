@@ -318,12 +318,11 @@ class ProfileSet(LongText, Exports):
     def breakdown(self) -> pd.DataFrame:
         """Return the time of each step of each rank by part; see :meth:`npuprof.Profile.breakdown`."""
         frames = [frame for run in self._runs if len(frame := run.breakdown())]
-        joined_rows: pd.DataFrame = (
+        return (
             pd.concat(frames, ignore_index=True)
             if frames
             else pd.DataFrame(columns=["rank", "device_id", "step", "part", "cause", "duration_ns"])
         )
-        return joined_rows
 
     def advice(self) -> Advice:
         """Return the findings of the job, about all ranks together and about single ranks, greatest gain first.

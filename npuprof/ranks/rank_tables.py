@@ -101,8 +101,7 @@ class RankTables:
                 late[row], rate[row], middle[row] = lead.offset_ns, lead.rate, lead.middle_ns
             start = scanned.frame["start_ns"].to_numpy(np.int64)
             columns["start_ns"] = start - late[runs] - np.rint((start - middle[runs]) * rate[runs]).astype(np.int64)
-        frame: pd.DataFrame = scanned.frame.assign(**columns)
-        return frame
+        return scanned.frame.assign(**columns)
 
     def _of_read(self, name: str, rows: Collection[int], leads: Mapping[int, Lead]) -> list[pd.DataFrame]:
         """Return a table for each of the given runs that were read, if it has rows."""

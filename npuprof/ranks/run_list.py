@@ -183,7 +183,7 @@ class RunList:
     def table(self) -> pd.DataFrame:
         """Return the rows of :attr:`npuprof.ProfileSet.info`."""
         started = [entry.info.started_ns for entry in self.entries]
-        frame: pd.DataFrame = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "rank": pd.array([entry.info.rank for entry in self.entries], dtype="Int64"),
                 "path": [self.where(row) for row in range(len(self.entries))],
@@ -195,7 +195,6 @@ class RunList:
                 "problem": [entry.problem for entry in self.entries],
             }
         )
-        return frame
 
     def of_rank(self, rank: int) -> Profile:
         """Read the newest session of a rank.

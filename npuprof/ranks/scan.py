@@ -72,8 +72,7 @@ class Scans:
 
     def known(self, part: PartName) -> Scan | None:
         """Return one part of all runs if it was scanned."""
-        scanned: Scan | None = self._memo.known(f"scan of {part}")
-        return scanned
+        return self._memo.known(f"scan of {part}")
 
     def rows_of(self, part: PartName) -> dict[int, pd.DataFrame]:
         """Return the rows of one part by row of the set, for the runs whose small files have it."""

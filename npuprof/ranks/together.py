@@ -50,8 +50,7 @@ def labelled(
     columns["run"] = np.full(count, run, np.int64)
     columns["rank"] = pd.array([pd.NA if rank is None else rank] * count, dtype="Int64")
     columns["host"] = recoded(np.zeros(count, np.int32), [host])
-    added: pd.DataFrame = frame.assign(**columns)
-    return added
+    return frame.assign(**columns)
 
 
 def _on_one_clock(frame: pd.DataFrame, ahead: Lead | None) -> dict[str, pd.Series[Any]]:

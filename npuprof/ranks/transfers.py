@@ -39,8 +39,7 @@ def _matrix(ranks: RankTables) -> pd.DataFrame:
         return nothing
     is_known = not ranks.runs.rows_read and all(run.info.rank is not None for run in runs)
     groups = _groups(ranks) if is_known else groups_of(runs)
-    sums: pd.DataFrame = with_global_ranks({}, {MATRIX: stacked(frames)}, groups)[1][MATRIX]
-    return sums
+    return with_global_ranks({}, {MATRIX: stacked(frames)}, groups)[1][MATRIX]
 
 
 def _groups(ranks: RankTables) -> Groups:
@@ -105,8 +104,7 @@ def _summed_times(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     rows: pd.DataFrame = pd.concat(parts, ignore_index=True)
     sums: pd.DataFrame = rows.drop(columns="known").groupby(["group", "op_type"], sort=True).sum().reset_index()
     sums = sums.assign(known=bool(rows["known"].all()))
-    ordered: pd.DataFrame = sums.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
-    return ordered
+    return sums.sort_values("total_ns", ascending=False, kind="stable").reset_index(drop=True)
 
 
 def _summed_packets(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -115,5 +113,4 @@ def _summed_packets(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     rows["duration_ns"] = rows["size_bytes"] * rows["count"] / rows["gb_per_s"]
     keys = ["link", "size_bytes", "whole"]
     sums: pd.DataFrame = rows.groupby(keys, sort=True)[["count", "duration_ns"]].sum().reset_index()
-    known_rows: pd.DataFrame = sums.assign(gb_per_s=sums["size_bytes"] * sums["count"] / sums["duration_ns"])
-    return known_rows
+    return sums.assign(gb_per_s=sums["size_bytes"] * sums["count"] / sums["duration_ns"])

@@ -102,8 +102,7 @@ class AnnotatedCode(LongText):
         has_cost = (self._frame[list(MEASURES)].fillna(0) > 0).any(axis=1).to_numpy(bool)
         is_kept = has_cost | (self._frame["file"].isin([self._texts.cell]) | self._frame["line"].isna()).to_numpy(bool)
         unused = [] if self._of_host else ["operators"]
-        frame: pd.DataFrame = self._frame[is_kept].drop(columns=["marks", "cost_row", *unused]).reset_index(drop=True)
-        return frame
+        return self._frame[is_kept].drop(columns=["marks", "cost_row", *unused]).reset_index(drop=True)
 
     def cost_row(self, row: int) -> int:
         """Return the row of :meth:`npuprof.analysis.code_lines.CodeLines.table` for a shown row, -1 for none."""
@@ -134,10 +133,7 @@ class AnnotatedCode(LongText):
             for at, file in enumerate(files)
         ]
         parts.append(last.assign(**dict.fromkeys(("file", "text"), pd.array([pd.NA], "string"))))
-        ordered: pd.DataFrame = pd.concat(parts, ignore_index=True)[
-            ["file", "line", "text", *MEASURES, "marks", "cost_row"]
-        ]
-        return ordered
+        return pd.concat(parts, ignore_index=True)[["file", "line", "text", *MEASURES, "marks", "cost_row"]]
 
     def _lines_of(self, file: str, costs: pd.DataFrame, *, whole: bool) -> pd.DataFrame:
         """Return the lines of a file that have a cost, or all whose text is known, with their text."""
@@ -146,14 +142,13 @@ class AnnotatedCode(LongText):
         costs = costs.set_index("line").reindex(pd.Index(lines, dtype="Int64", name="line")).reset_index()
         known = [name for name in MEASURES if self._costs[name].notna().any()]
         within = [texts[line - 1] if line <= len(texts) else None for line in lines]
-        every_line: pd.DataFrame = costs.assign(
+        return costs.assign(
             file=file,
             text=pd.array(within, "string"),
             marks=costs["marks"].fillna(""),
             cost_row=costs["cost_row"].fillna(-1).astype("int64"),
             **{name: costs[name].fillna(0) for name in known},
         )
-        return every_line
 
     def _noted(self) -> list[str]:
         notes = list(self._texts.notes)

@@ -220,8 +220,7 @@ def history(folder: str | PathLike[str] | None = None) -> pd.DataFrame:
             }
         )
     frame: pd.DataFrame = ShownFrame(rows, columns=list(COLUMNS)).astype(COLUMNS)
-    ordered: pd.DataFrame = frame.sort_values("started", kind="stable", ignore_index=True)
-    return ordered
+    return frame.sort_values("started", kind="stable", ignore_index=True)
 
 
 def _before(recording: Recording) -> Iterator[Recording]:

@@ -114,8 +114,7 @@ def _table(rows: list[StreamedOperator]) -> pd.DataFrame:
 
     frame = pd.DataFrame(rows, columns=list(StreamedOperator._fields))
     kinds = {"start_ns": "int64", "duration_ns": "int64", "model_id": "int64"}
-    typed: pd.DataFrame = frame.astype({**kinds, "op_name": "category", "op_type": "category"})
-    return typed
+    return frame.astype({**kinds, "op_name": "category", "op_type": "category"})
 
 
 _NO_METRIC = 0xFF

@@ -59,8 +59,7 @@ class Layout:
         """The NumPy dtype of an array of these records."""
         import numpy as np  # not at the top: most writing does not need NumPy, which is slow to import
 
-        dtype: np.dtype[Any] = np.dtype(self._columns)  # type: ignore[call-overload]  # words, not literals
-        return dtype
+        return np.dtype(self._columns)  # type: ignore[call-overload]  # words, not literals
 
 
 def _numpy_format(count: str, code: str) -> Any:

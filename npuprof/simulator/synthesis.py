@@ -276,8 +276,7 @@ class _Synthesis:
 
 def _take(records: Records, rows: Int64) -> Records:
     """Return whole records by row number: NumPy's indexing leaves bytes outside all fields undefined."""
-    taken_records: Records = records.view(np.dtype((np.void, records.dtype.itemsize)))[rows].view(records.dtype)
-    return taken_records
+    return records.view(np.dtype((np.void, records.dtype.itemsize)))[rows].view(records.dtype)
 
 
 def _sort(records: Records, field: str) -> Records:

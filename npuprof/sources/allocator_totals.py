@@ -85,8 +85,7 @@ def _gaps(change: Int64, total: Int64) -> Int64:
     for at, until in zip(first[several].tolist(), last[several].tolist(), strict=True):
         begin, end = int(rows[at]), int(rows[until]) + 1
         is_lost[at : until + 1] = not _are_one_way(before[begin : end + 1], total[begin - 1 : end])
-    gaps: Int64 = before[rows[is_lost]] - total[rows[is_lost] - 1]
-    return gaps
+    return before[rows[is_lost]] - total[rows[is_lost] - 1]
 
 
 def _are_one_way(before: Int64, after: Int64) -> bool:

@@ -148,8 +148,7 @@ def _compare_numbers(steps: pd.Series[int], notes: Notes) -> None:
 
 
 def _computing(rows: pd.DataFrame) -> pd.DataFrame:
-    some: pd.DataFrame = rows[["start_ns", "duration_ns", "device_id", "step"]][are_compute(rows)]
-    return some
+    return rows[["start_ns", "duration_ns", "device_id", "step"]][are_compute(rows)]
 
 
 def _steps_of(times: pd.DataFrame, rows: pd.DataFrame, column: str) -> list[tuple[int, pd.DataFrame]]:
@@ -169,8 +168,7 @@ def _steps_of(times: pd.DataFrame, rows: pd.DataFrame, column: str) -> list[tupl
 def _tasks_of(frames: Mapping[str, pd.DataFrame], parts: list[tuple[int, pd.DataFrame]]) -> pd.DataFrame:
     tasks = frames["communication_tasks"]
     operators = np.concatenate([selected_rows.index.to_numpy() for _, selected_rows in parts])
-    selected_rows: pd.DataFrame = tasks[np.isin(tasks["op_id"].to_numpy(np.int64, na_value=-1), operators)]
-    return selected_rows
+    return tasks[np.isin(tasks["op_id"].to_numpy(np.int64, na_value=-1), operators)]
 
 
 def _united_ns(rows: pd.DataFrame) -> int:

@@ -121,8 +121,7 @@ def _lone_rows(frames: Mapping[str, pd.DataFrame]) -> dict[str, Bools]:
 
 
 def _any_between(ordered: Int64, low: Int64, high: Int64) -> Bools:
-    found: Bools = np.searchsorted(ordered, low) < np.searchsorted(ordered, high, side="right")
-    return found
+    return np.searchsorted(ordered, low) < np.searchsorted(ordered, high, side="right")
 
 
 def _leave_out(decoded: Decoded, far: Mapping[str, Bools], texts: Mapping[str, str]) -> None:

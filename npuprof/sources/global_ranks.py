@@ -171,8 +171,7 @@ class _Transfers(NamedTuple):
     def with_global_ranks(self, groups: Groups) -> pd.DataFrame:
         """Return the frame with the global ranks of both sides."""
         columns = {f"{side}_global_rank": self._global_ranks(side, groups) for side in _SIDES}
-        frame: pd.DataFrame = self.frame.assign(**columns)
-        return frame
+        return self.frame.assign(**columns)
 
     def _global_ranks(self, side: str, groups: Groups) -> Any:
         """Return the global ranks of one side as a column."""

@@ -75,8 +75,7 @@ def of_span(tasks: pd.DataFrame) -> pd.DataFrame:
     narrow = tables.matching(tasks["task_type"], WITHOUT_SPAN.__contains__) | tables.matching(
         tasks["name"], WITHOUT_SPAN.__contains__
     )
-    wide_rows: pd.DataFrame = tasks[SPAN][~narrow]
-    return wide_rows
+    return tasks[SPAN][~narrow]
 
 
 def _spans(frame: pd.DataFrame, device: int) -> Spans:

@@ -191,8 +191,7 @@ def _settled(parents: Int64, roles: npt.NDArray[np.int8]) -> npt.NDArray[np.int8
     own_magic = (roles == MAGIC) & calling(np.isin(roles, (PROFILER, AFTERWARDS)))
     own_statement = (roles == STATEMENT) & calling(own_magic)
     conditions = [own_magic, own_statement, roles == MAGIC, roles == STATEMENT]
-    settled: npt.NDArray[np.int8] = np.select(conditions, [PROFILER, AFTERWARDS, RUNNER, USER], roles).astype(np.int8)
-    return settled
+    return np.select(conditions, [PROFILER, AFTERWARDS, RUNNER, USER], roles).astype(np.int8)
 
 
 def _levels(parents: Int64) -> list[Int64]:

@@ -47,8 +47,7 @@ class Windows:
             return np.zeros(len(starts), bool)
         at = np.searchsorted(self.ends, starts, side="right")
         begin = self.starts[np.minimum(at, len(self.starts) - 1)]
-        touched: Bools = (at < len(self.starts)) & ((begin < ends) | (begin <= starts))
-        return touched
+        return (at < len(self.starts)) & ((begin < ends) | (begin <= starts))
 
     def joined(self, starts: Int64, ends: Int64) -> Windows:
         """Return the union with other intervals."""

@@ -181,8 +181,7 @@ def _keep(frames: Frames, name: str, windows: Windows, steps: tuple[int, ...] | 
 def _are_steps(frame: pd.DataFrame, steps: tuple[int, ...] | None) -> Bools:
     if steps is None:
         return np.ones(len(frame), bool)
-    result: Bools = np.isin(_fill(frame["step"], _LIMITS.min), steps)
-    return result
+    return np.isin(_fill(frame["step"], _LIMITS.min), steps)
 
 
 def _steps_within(frames: Frames, windows: Windows) -> tuple[int, ...] | None:
@@ -236,8 +235,7 @@ def _cut_links(links: pd.DataFrame, is_kept: Mapping[str, Bools], moved: Mapping
             stays[selected] &= is_kept[name][numbers[selected]]
             numbers[selected] = moved[name][numbers[selected]]
         rows[f"{side}_row"] = numbers
-    result: pd.DataFrame = _rows(links.assign(**rows), stays)
-    return result
+    return _rows(links.assign(**rows), stays)
 
 
 def _clip(frame: pd.DataFrame, windows: Windows) -> pd.DataFrame:
@@ -254,8 +252,7 @@ def _clip(frame: pd.DataFrame, windows: Windows) -> pd.DataFrame:
 
 
 def _rows(frame: pd.DataFrame, is_kept: Bools) -> pd.DataFrame:
-    result: pd.DataFrame = frame if bool(is_kept.all()) else frame.iloc[np.flatnonzero(is_kept)].reset_index(drop=True)
-    return result
+    return frame if bool(is_kept.all()) else frame.iloc[np.flatnonzero(is_kept)].reset_index(drop=True)
 
 
 def _fill(column: pd.Series[Any], absent: int) -> Int64:

@@ -114,15 +114,13 @@ def _refuse_floats(table: Table, column: Column, values: Any) -> None:
 
 def empty(name: str) -> pd.DataFrame:
     """Return an empty table with all its columns; a copy, which the caller may change."""
-    frame: pd.DataFrame = _empty(name).copy()
-    return frame
+    return _empty(name).copy()
 
 
 @cache
 def _empty(name: str) -> pd.DataFrame:
     # Built once: making empty columns takes as long as making those of a small run, copying them a twentieth of that.
-    frame: pd.DataFrame = pd.DataFrame({column.name: _absent(column.kind, 0) for column in SCHEMA[name].columns})
-    return frame
+    return pd.DataFrame({column.name: _absent(column.kind, 0) for column in SCHEMA[name].columns})
 
 
 def check(name: str, frame: pd.DataFrame, only: Collection[str] = ()) -> None:
@@ -166,8 +164,7 @@ def matching(names: pd.Series[Any] | pd.Categorical, wanted: Callable[[str], boo
 def rows_named(names: pd.Categorical, wanted: Iterable[bool]) -> npt.NDArray[np.bool_]:
     """Return a mask of the rows of a ``name`` column whose category is wanted; an absent name is not."""
     of_code = np.array([*wanted, False], np.bool_)
-    rows: npt.NDArray[np.bool_] = of_code[names.codes]  # code -1, absent, selects the last entry
-    return rows
+    return of_code[names.codes]  # code -1, absent, selects the last entry
 
 
 def sampled(python: pd.DataFrame) -> npt.NDArray[np.bool_]:
@@ -186,8 +183,7 @@ def sort_by_time(frame: pd.DataFrame) -> pd.DataFrame:
     in_order = (starts[:-1] < starts[1:]) | is_outer
     # Most files are sorted, which is far quicker to check than to sort again.
     ordered = frame if bool(np.all(in_order)) else frame.iloc[outer_first(starts, durations)]
-    sorted_frame: pd.DataFrame = ordered.reset_index(drop=True)
-    return sorted_frame
+    return ordered.reset_index(drop=True)
 
 
 def owner(frame: pd.DataFrame) -> tuple[str, ...]:

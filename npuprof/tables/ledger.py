@@ -146,8 +146,7 @@ class Ledger:
     def to_frame(self) -> pd.DataFrame:
         """Return the table ``input, rows, in_tables, used, left_out``, in reading order."""
         rows = [(encodable(source), *astuple(account)) for source, account in self._accounts.items()]
-        frame: pd.DataFrame = pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(_COLUMNS[1:], "int64"))
-        return frame
+        return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(_COLUMNS[1:], "int64"))
 
     def _account(self, source: str) -> Account:
         return self._accounts.setdefault(self._name(source), Account())

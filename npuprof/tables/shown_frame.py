@@ -32,8 +32,7 @@ class ShownFrame(pd.DataFrame):
 
     def _as_shown(self) -> pd.DataFrame:
         plain = pd.DataFrame(self)
-        shown: pd.DataFrame = plain.assign(**{name: _shown(plain[name]) for name in plain if _is_changed(plain, name)})
-        return shown
+        return plain.assign(**{name: _shown(plain[name]) for name in plain if _is_changed(plain, name)})
 
 
 def _is_changed(frame: pd.DataFrame, name: Any) -> bool:
@@ -45,5 +44,4 @@ def _shown(column: pd.Series[Any]) -> pd.Series[Any]:
     texts: pd.Series[Any] = column.astype(object)
     if column.name in _ERRORS:
         texts = texts.map(lambda error: f"± {error:.3f}" if error else ABSENT)
-    shown: pd.Series[Any] = texts.where(column.notna(), ABSENT)
-    return shown
+    return texts.where(column.notna(), ABSENT)

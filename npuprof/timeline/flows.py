@@ -243,5 +243,4 @@ def _of_callers(ordered: Int64, callers: Int64, wanted: Int64) -> Int64:
     high = np.searchsorted(callers, wanted, side="right")
     lengths = high - low
     offsets = np.repeat(low - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
-    below: Int64 = ordered[np.arange(int(lengths.sum())) + offsets]
-    return below
+    return ordered[np.arange(int(lengths.sum())) + offsets]

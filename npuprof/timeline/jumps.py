@@ -90,5 +90,4 @@ def _longest(durations: Int64) -> Int64:
         selected_rows = np.flatnonzero(durations >= least)
     else:
         selected_rows = np.arange(len(durations))
-    order: Int64 = selected_rows[np.argsort(-durations[selected_rows], kind="stable")][:_MOST]
-    return order
+    return selected_rows[np.argsort(-durations[selected_rows], kind="stable")][:_MOST]

@@ -51,8 +51,7 @@ class Labels:
         for code in np.unique(table_of[asked != ABSENT]).tolist():
             table, places = TABLES[code], np.flatnonzero((table_of == code) & (asked != ABSENT))
             texts[places] = self._texts_of(table, asked[places] - self._bounds[code])
-        named: list[str] = texts.tolist()
-        return named
+        return texts.tolist()
 
     def _texts_of(self, table: str, codes: Int64) -> list[str]:
         if table in NUMBERED:
@@ -105,8 +104,7 @@ def _distinct(table: str, frame: pd.DataFrame) -> int:
 
 
 def _codes(frame: pd.DataFrame, column: str, rows: Int64) -> Int64:
-    codes: Int64 = frame[column].cat.codes.to_numpy()[rows].astype(np.int64)
-    return codes
+    return frame[column].cat.codes.to_numpy()[rows].astype(np.int64)
 
 
 def _coded(frame: pd.DataFrame, column: str, rows: Int64) -> tuple[Int64, list[str]]:

@@ -186,10 +186,7 @@ def task_keys(frame: pd.DataFrame) -> npt.NDArray[np.uint64]:
 
 def whole_numbers(column: pd.Series) -> Int64:
     """Return an integer column as int64; -1 for absent values."""
-    values: Int64 = (
-        column.array.to_numpy(np.int64, na_value=-1) if column.dtype == "Int64" else column.to_numpy(np.int64)
-    )
-    return values
+    return column.array.to_numpy(np.int64, na_value=-1) if column.dtype == "Int64" else column.to_numpy(np.int64)
 
 
 _DRAWN_OVERLAP = ("computing", "communication_not_overlapped")

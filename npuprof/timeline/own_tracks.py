@@ -75,8 +75,7 @@ def _slices(title: str, frame: pd.DataFrame) -> pd.DataFrame:
         raise OptionsError(f"the track {title!r} has durations below 0", "tracks")
     columns = {"start_ns": _whole(title, frame, "start_ns"), "duration_ns": lengths, "message": pd.Categorical(texts)}
     rows = schema.build("marks", {**columns, "thread_id": np.full(len(frame), -1)})  # of no thread
-    titled: pd.DataFrame = rows.assign(**{TRACK: title})
-    return titled
+    return rows.assign(**{TRACK: title})
 
 
 def _samples(title: str, frame: pd.DataFrame) -> pd.DataFrame:

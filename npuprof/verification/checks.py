@@ -182,5 +182,4 @@ def _same(mine: Any, vendor: Any, *, counted: bool) -> bool:
 
 
 def _plain(column: pd.Series[Any]) -> list[Any]:
-    values: list[Any] = column.astype(object).where(column.notna(), None).tolist()
-    return values
+    return column.astype(object).where(column.notna(), None).tolist()

@@ -68,7 +68,9 @@ _NOT_DONE = {
     r"(free|set TMPDIR|load (it on|a part)|load it, if|use a larger)": "full disks and memories",
     r"record (fewer|one with|them|again|with)|collect (them|the)": "another recording on a device",
     r"check (how it was made|it)$": "the program that made a path, or damage that nothing explains",
-    r"give (the directory of a recording or|one further in|another directory|it at least|a row|an?|whole numbers)": "of arguments, or an endless tree",
+    r"give (the directory of a recording or|one further in|another directory|it at least|a row|an?|whole numbers)": (
+        "of arguments, or an endless tree"
+    ),
     r"(name|take|select|pass|choose) ": "of arguments that do not fit the data: tests of selections and sets",
     r"load the result with its trace_view|load the file of each rank": "a file that was left out by its owner",
     r"open it with MindStudio|load what export_chrome_trace wrote|msprof, and memory": "another tool",

@@ -122,10 +122,7 @@ def _models(stages: Sequence[Sequence[int]], rows: pd.DataFrame, sends: Bools) -
 def _with_pairs(rows: pd.DataFrame, sends: Bools, pairs: Mapping[str, tuple[int, int]]) -> pd.DataFrame:
     """Return rows of a rank with both ranks of each send, and with -1 for a step that is unknown."""
     pair = [pairs.get(str(group), ()) if is_send else () for group, is_send in zip(rows["group"], sends, strict=True)]
-    numbered: pd.DataFrame = rows.assign(
-        pair=pd.Series(pair, rows.index, dtype=object), step=rows["step"].fillna(-1).astype("int64")
-    )
-    return numbered
+    return rows.assign(pair=pd.Series(pair, rows.index, dtype=object), step=rows["step"].fillna(-1).astype("int64"))
 
 
 def _chains(pairs: Sequence[tuple[int, int]], stages: Sequence[Sequence[int]]) -> list[list[int]]:

@@ -181,8 +181,7 @@ def _times_by_dimension(kernels: pd.DataFrame) -> Counter[int]:
 
 def _with_dimension(kernels: pd.DataFrame, dimension: int) -> Bools:
     number, sizes_of = _dimensions(kernels)
-    is_selected: Bools = np.array([dimension in sizes for sizes in sizes_of], bool)[number]
-    return is_selected
+    return np.array([dimension in sizes for sizes in sizes_of], bool)[number]
 
 
 def without(facts: JobFacts, times: Times) -> Times:

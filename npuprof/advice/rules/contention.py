@@ -78,20 +78,18 @@ def _beside(facts: Facts, bound: Bools) -> pd.DataFrame:
     kernels = facts.tables["kernels"]
     spans = covering(*(kernels[name].to_numpy(np.int64)[bound] for name in ("start_ns", "duration_ns")))
     start, length = (moves[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
-    rated: pd.DataFrame = moves.assign(
+    return moves.assign(
         size_class=size_class(moves["size_bytes"]),
         rate=moves["size_bytes"] / np.maximum(length, 1),
         shared=within(spans, start, start + length) / np.maximum(length, 1),
     )
-    return rated
 
 
 def _alone(moves: pd.DataFrame) -> pd.Series[float]:
     """Return the median rate of transfers alone by transport and size, where there are enough."""
     alone = moves[(moves["shared"] <= _ALONE).to_numpy(bool)]
     rates = alone.groupby(["transport", "size_class"])["rate"].agg(["median", "size"])
-    usual: pd.Series[float] = rates[rates["size"] >= _LEAST]["median"].rename("usual")
-    return usual
+    return rates[rates["size"] >= _LEAST]["median"].rename("usual")
 
 
 RULE = Rule(NAME, "collectives that kernels slow down", check, frozenset({NPU}))

@@ -123,8 +123,7 @@ def _kernels(facts: Facts, place: Int64) -> pd.DataFrame:
     order = np.lexsort((-others, table["place"].to_numpy(np.int64)))
     longest = order[~table["place"].iloc[order].duplicated().to_numpy(bool)]
     others[longest] = 0
-    replaced: pd.DataFrame = table.assign(saved_ns=others)
-    return replaced
+    return table.assign(saved_ns=others)
 
 
 RULE = Rule(NAME, "operators for which a fused one exists", check, frozenset({NPU}))

@@ -113,14 +113,12 @@ def _are_connected(kernels: pd.DataFrame, order: Int64, codes: Int64) -> Bools:
         isinstance(result, str) and result.strip('"').split(";")[0] in str(operands).strip('"').split(";")
         for result, operands in zip(written_rows, read, strict=True)
     ]
-    connected: Bools = np.array(fits, bool)[number] & (codes[:-1] >= 0) & (codes[1:] >= 0)
-    return connected
+    return np.array(fits, bool)[number] & (codes[:-1] >= 0) & (codes[1:] >= 0)
 
 
 def _fusible(kernels: pd.DataFrame) -> Bools:
     of_cube = schema.matching(kernels["op_type"], lambda name: is_of_cube(name) or name.lower().startswith("hcom"))
-    fusible: Bools = kernels["core"].isin(_CORES).to_numpy(bool) & ~of_cube & kernels["op_type"].notna().to_numpy(bool)
-    return fusible
+    return kernels["core"].isin(_CORES).to_numpy(bool) & ~of_cube & kernels["op_type"].notna().to_numpy(bool)
 
 
 def _time(kernels: pd.DataFrame, rows: Int64, *, gaps: bool) -> int:

@@ -55,8 +55,7 @@ def _undone(kernels: pd.DataFrame) -> pd.Series[bool]:
     back = next_to & same.all(axis=0) & (made[:, 1:] != given[:, 1:]).any(axis=0)
     is_undone = np.zeros(len(kernels), bool)
     is_undone[order[1:][back]] = is_undone[order[:-1][back]] = True
-    undone: pd.Series[bool] = pd.Series(is_undone, kernels.index, dtype=bool)
-    return undone
+    return pd.Series(is_undone, kernels.index, dtype=bool)
 
 
 def _first_tensors(made: pd.Series[str], given: pd.Series[str]) -> tuple[Int64, Int64]:

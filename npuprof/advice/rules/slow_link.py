@@ -80,8 +80,7 @@ def transfers(tasks: pd.DataFrame) -> pd.DataFrame:
     usual = of_link.groupby(["transport", "bucket"]).agg(["median", "size"])
     usual = usual[usual["size"] >= LEAST_LINKS]["median"].rename("usual")
     joined_rows: pd.DataFrame = transfers.join(usual, on=["transport", "bucket"], how="inner")
-    known_rows: pd.DataFrame = joined_rows.assign(usual_ns=joined_rows["size_bytes"] / joined_rows["usual"])
-    return known_rows
+    return joined_rows.assign(usual_ns=joined_rows["size_bytes"] / joined_rows["usual"])
 
 
 def _end_kind(facts: Facts) -> str:

@@ -80,8 +80,7 @@ def _busiest_links(tasks: pd.DataFrame) -> pd.DataFrame:
     full = {transport: size for transport, (size, _) in _FULL.items()}
     sums["full_bytes"] = sums["transport"].map(full).astype("int64")
     sums["least_ns"] = (sums["size_bytes"] / sums["transport"].map(_rates(known, full))).round().astype("int64")
-    busiest: pd.DataFrame = sums.groupby("op_id")[["size_bytes", "full_bytes", "moving_ns", "least_ns"]].max()
-    return busiest
+    return sums.groupby("op_id")[["size_bytes", "full_bytes", "moving_ns", "least_ns"]].max()
 
 
 def _rates(moves: pd.DataFrame, full: dict[str, int]) -> dict[str, float]:

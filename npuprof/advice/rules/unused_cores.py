@@ -54,10 +54,7 @@ def _unused_share(facts: Facts, blocks: Float64) -> Float64:
         cores[kernels["core"].isin(_VECTOR).to_numpy(bool)] = limits.vector_cores
     is_known = (cores > 0) & (blocks > 0) & (kernels["duration_ns"].to_numpy(np.int64) >= _SURE_NS)
     rounds = np.ceil(np.divide(blocks, cores, out=np.ones_like(blocks), where=is_known))
-    unused: Float64 = np.where(
-        is_known, 1 - np.divide(blocks, rounds * cores, out=np.ones_like(blocks), where=is_known), 0.0
-    )
-    return unused
+    return np.where(is_known, 1 - np.divide(blocks, rounds * cores, out=np.ones_like(blocks), where=is_known), 0.0)
 
 
 RULE = Rule(NAME, "kernels of fewer blocks than the chip has cores", check, frozenset({NPU}))

@@ -75,8 +75,7 @@ def _of_several(late: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     op = late["op_id"].to_numpy(np.int64)
     place = np.where((op >= 0) & (op < len(rows)), op, len(rows))  # the last is of those without a row
     group = np.append(pd.factorize(rows["group"])[0], -1)[place]
-    numbered: pd.DataFrame = late.assign(group=group)[~np.append(is_send, False)[place]]
-    return numbered
+    return late.assign(group=group)[~np.append(is_send, False)[place]]
 
 
 def _for_anyone(cost: int, rows: pd.DataFrame) -> Finding:

@@ -120,8 +120,7 @@ class CodeView:
         if line < 0:
             return _NOTHING
         every = np.arange(len(self._run.tables[table]), dtype=np.int64)
-        rows: Int64 = np.flatnonzero(self._lines.of_rows(table, every) == line)
-        return rows
+        return np.flatnonzero(self._lines.of_rows(table, every) == line)
 
     def _listed(self, table: str, rows: Int64) -> tuple[widgets.Widget, ...]:
         from npuprof.notebook.explorer.table import TableView

@@ -93,8 +93,7 @@ def _unseen(value: Any) -> AbstractContextManager[Any]:
     """Disable the torch front, so that it records the collective and not its arithmetic."""
     if not _is_tensor(value):
         return nullcontext()
-    manager: AbstractContextManager[Any] = sys.modules["torch.utils._python_dispatch"]._disable_current_modes()
-    return manager
+    return sys.modules["torch.utils._python_dispatch"]._disable_current_modes()
 
 
 class RankError(NpuprofError, RuntimeError):

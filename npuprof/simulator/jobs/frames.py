@@ -28,10 +28,7 @@ def communication(job: Job) -> pd.DataFrame:
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     names = {name: pd.Categorical(columns[name]) for name in ("name", "op_type", "group")}
     stacked = tables.build("communication", columns | names | {"step": pd.array(columns["step"], "Int64")})
-    frame: pd.DataFrame = stacked.assign(
-        run=ranks, rank=pd.array(ranks, "Int64"), host=pd.Categorical([None] * len(ranks))
-    )
-    return frame
+    return stacked.assign(run=ranks, rank=pd.array(ranks, "Int64"), host=pd.Categorical([None] * len(ranks)))
 
 
 def rank_communication(job: Job, rank: int) -> dict[str, Any]:
@@ -67,10 +64,9 @@ def step_times(job: Job) -> pd.DataFrame:
     parts = [rank_step_times(job, rank) for rank in job.recorded_ranks]
     ranks = np.repeat(job.recorded_ranks, job.plan.steps)
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    stacked: pd.DataFrame = tables.build("step_times", columns).assign(
+    return tables.build("step_times", columns).assign(
         run=ranks, rank=pd.array(ranks, "Int64"), host=pd.Categorical([None] * len(ranks))
     )
-    return stacked
 
 
 def rank_step_times(job: Job, rank: int) -> dict[str, Int64]:
@@ -108,8 +104,7 @@ def matrix(job: Job) -> pd.DataFrame:
     Each rank sends to the next rank in its group, once for each type of operator and step.
     """
     rows = [row for rank in job.recorded_ranks for row in rank_matrix(job, rank)]
-    frame: pd.DataFrame = pd.DataFrame(rows)
-    return frame
+    return pd.DataFrame(rows)
 
 
 def rank_matrix(job: Job, rank: int) -> list[dict[str, Any]]:
@@ -152,7 +147,7 @@ def kernels(job: Job, rank: int) -> pd.DataFrame:
     computed: Int64 = start - before - done.host[:, replica, part]
     some = computed > 0
     kinds = [_KERNELS.get(op.what, "ApplyAdamW") for op, has in zip(done.ops, some, strict=True) if has]
-    frame: pd.DataFrame = tables.build(
+    return tables.build(
         "kernels",
         {
             "start_ns": job.recorded(rank, (start - computed)[some]),
@@ -166,7 +161,6 @@ def kernels(job: Job, rank: int) -> pd.DataFrame:
             "step": pd.array([op.step for op, has in zip(done.ops, some, strict=True) if has], "Int64"),
         },
     )
-    return frame
 
 
 def info(job: Job, rank: int) -> Info:

@@ -195,8 +195,7 @@ class Job:
     def recorded(self, rank: int, true_ns: Int64) -> Int64:
         """Convert true times to the clock of a rank's host."""
         ahead = self.clock_ns[rank] + np.rint(true_ns * self.clock_rate[rank]).astype(np.int64)
-        moments: Int64 = true_ns + START_NS + ahead
-        return moments
+        return true_ns + START_NS + ahead
 
     def groups(self, rank: int) -> dict[Kind, Group]:
         """Return the groups of a rank by kind."""
@@ -344,8 +343,7 @@ class _Player:
             self.before[self.at] = self.clock
             self.start[self.at] = self.clock + self.own_ns[self.at]
             self.arrived = True
-        arrived: Int64 = self.start[self.at]
-        return arrived
+        return self.start[self.at]
 
     def leave(self, moved_ns: Int64) -> None:
         """Complete the operator."""

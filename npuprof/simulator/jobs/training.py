@@ -323,8 +323,7 @@ class TrainingJob:
     def _recorded(self, rank: int, true_ns: tuple[int, ...]) -> Int64:
         moments = np.array(true_ns, np.int64)
         ahead = self.clock_ns[rank] + np.rint(moments * self.clock_rate[rank]).astype(np.int64)
-        recorded: Int64 = moments + START_NS + ahead
-        return recorded
+        return moments + START_NS + ahead
 
 
 def _name(members: tuple[int, ...]) -> str:

@@ -167,8 +167,7 @@ def read_unknown(database: Database) -> Frames:
 
 def empty_groups() -> pd.DataFrame:
     """Return an empty frame of groups."""
-    frame: pd.DataFrame = pd.DataFrame(columns=list(COLUMNS))
-    return frame
+    return pd.DataFrame(columns=list(COLUMNS))
 
 
 def _in_text_order(row: dict[str, Any], ranks_by_group: dict[str, str]) -> dict[str, Any]:

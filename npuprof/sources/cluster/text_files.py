@@ -125,8 +125,7 @@ def groups_table(rows: Iterable[tuple[Any, ...]]) -> pd.DataFrame:
         for kind, ranks, *names in rows
         if (members := ranks_of(ranks))
     ]
-    frame: pd.DataFrame = pd.DataFrame(kept, columns=list(COLUMNS))
-    return frame
+    return pd.DataFrame(kept, columns=list(COLUMNS))
 
 
 def _items(value: Any, path: Path, notes: Notes) -> list[Any]:

@@ -23,8 +23,7 @@ def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
         return frames[0]
     names = list(dict.fromkeys(name for frame in frames for name in frame.columns))
     data = {name: _column(name, frames) for name in names}
-    frame: pd.DataFrame = pd.DataFrame(data, copy=False)  # the columns are new already
-    return frame
+    return pd.DataFrame(data, copy=False)  # the columns are new already
 
 
 def merged(parts: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:

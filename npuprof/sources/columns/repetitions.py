@@ -42,8 +42,7 @@ def originals(times: Int64, columns_at: Callable[[Int64], Mapping[str, Any]], la
 
 def repetitions(times: Int64, columns_at: Callable[[Int64], Mapping[str, Any]], lasting: Bools | None = None) -> Bools:
     """Return a mask of the rows that equal an earlier row in every column, for :func:`originals`."""
-    mask: Bools = originals(times, columns_at, lasting) != np.arange(len(times))
-    return mask
+    return originals(times, columns_at, lasting) != np.arange(len(times))
 
 
 def _plain(values: Any) -> Any:

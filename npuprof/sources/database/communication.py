@@ -93,8 +93,7 @@ def _devices(operators: dict[str, Records], steps: dict[str, Records], tasks: Ta
     on = tasks.rows["deviceId"]
     of_step = on[steps["task"][step]] if len(steps["task"]) else np.zeros(len(step), np.int64)
     only = int(on[0]) if len(on) and (on == on[0]).all() else 0
-    devices: Int64 = np.where(device >= 0, device, np.where(step >= 0, of_step, only))
-    return devices
+    return np.where(device >= 0, device, np.where(step >= 0, of_step, only))
 
 
 def _operators(database: Database, strings: TextsById, rows: dict[str, Records], device: Int64) -> pd.DataFrame:

@@ -136,8 +136,7 @@ class Tasks:
     @property
     def end_ns(self) -> Int64:
         """End of each task."""
-        ends: Int64 = self.rows["startNs"] + self.rows["duration"]
-        return ends
+        return self.rows["startNs"] + self.rows["duration"]
 
 
 def read_tasks(database: Database, strings: TextsById, processes: DatabaseProcesses) -> Tasks:

@@ -73,8 +73,7 @@ def _distinct_stacks(frames: Int64, starts: npt.NDArray[np.intp], strings: Texts
 def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Return a multiplicative hash of each value; it may wrap around."""
     spread = values * _ODD
-    mixed: npt.NDArray[np.uint64] = (spread ^ (spread >> np.uint64(29))) * _ODD
-    return mixed
+    return (spread ^ (spread >> np.uint64(29))) * _ODD
 
 
 _API = "PYTORCH_API"
@@ -166,8 +165,7 @@ def _kinds(database: Database, types: Records) -> npt.NDArray[np.object_]:
     if rows := int(unknown[names.codes].sum()):
         database.notes.warning(database.path.name, f"{_API}: a call is of an unknown kind, shown as an operator", rows)
     table = np.array([*(name if name in (_QUEUE, _PYTHON) else "" for name in names.categories), ""], object)
-    kinds: npt.NDArray[np.object_] = table[names.codes]
-    return kinds
+    return table[names.codes]
 
 
 def _step_marks(names: Records, strings: TextsById, database: Database) -> tuple[npt.NDArray[np.bool_], Int64]:

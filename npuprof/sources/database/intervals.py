@@ -109,8 +109,7 @@ def span(rows: dict[str, Records]) -> dict[str, Any]:
 
 def thread_ids(global_ids: Records) -> Int64:
     """Return the thread id in ``pid << 32 | tid``."""
-    numbers: Int64 = global_ids & _THREAD
-    return numbers
+    return global_ids & _THREAD
 
 
 def take(rows: dict[str, Records], selected_records: Records) -> dict[str, Records]:

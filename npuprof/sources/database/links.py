@@ -60,8 +60,7 @@ class _Links:
                 "target_row": np.concatenate([part[4] for part in parts]),
             },
         )
-        distinct: pd.DataFrame = frame.drop_duplicates(ignore_index=True)
-        return distinct
+        return frame.drop_duplicates(ignore_index=True)
 
 
 def links_table(by_name: Mapping[str, pd.DataFrame], calls: HostCalls, marks: Int64, notes: Notes) -> pd.DataFrame:
@@ -143,5 +142,4 @@ def _connections(by_name: Mapping[str, pd.DataFrame], name: str) -> Int64:
     frame = by_name.get(name)
     if frame is None:
         return np.empty(0, np.int64)
-    numbers: Int64 = frame["connection_id"].to_numpy(np.int64, na_value=ABSENT)
-    return numbers
+    return frame["connection_id"].to_numpy(np.int64, na_value=ABSENT)

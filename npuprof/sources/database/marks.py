@@ -84,5 +84,4 @@ def _marks(database: Database, strings: TextsById, tasks: Tasks) -> tuple[pd.Dat
 def _ids(ranges: Int64, connection: Int64) -> Int64:
     """Return the number of each mark: that of its range, or the number within its connection ID."""
     of_connection = np.where(connection >= FIRST_MARK_CONNECTION, connection - FIRST_MARK_CONNECTION, ABSENT)
-    ids: Int64 = np.where(np.isin(ranges, SENTINELS), of_connection, ranges)
-    return ids
+    return np.where(np.isin(ranges, SENTINELS), of_connection, ranges)

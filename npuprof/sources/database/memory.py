@@ -200,8 +200,7 @@ def _paired_blocks(database: Database, strings: TextsById) -> dict[str, Records]
 
     def at_release(column: str) -> Int64:
         unpaired = np.where(lonely, rows[column], ABSENT)
-        values: Int64 = np.where(follows, rows[column][released_by], unpaired)
-        return values
+        return np.where(follows, rows[column][released_by], unpaired)
 
     blocks = {
         "name": rows["operatorName"],

@@ -49,8 +49,7 @@ def _covering(stored: pd.DataFrame, *inside: pd.DataFrame) -> pd.DataFrame:
         spans = [_bounds(frame[frame["device_id"] == device]) for frame in inside]
         if any(start < first or end > last for start, end in spans):
             narrow.add(device)
-    covering: pd.DataFrame = stored[~stored["device_id"].isin(narrow)]
-    return covering
+    return stored[~stored["device_id"].isin(narrow)]
 
 
 def _bounds(frame: pd.DataFrame) -> tuple[float, float]:

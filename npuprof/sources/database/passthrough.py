@@ -70,8 +70,7 @@ def _frame(database: Database, strings: TextsById, table: str) -> pd.DataFrame |
     for name in _NAMES.get(table, ()):
         cells[name] = tuple(_name(strings, cell) for cell in cells.get(name, ()))
     whole = {name: _column(values) for name, values in cells.items() if len(values) == len(records)}
-    frame: pd.DataFrame = pd.DataFrame(whole)
-    return frame
+    return pd.DataFrame(whole)
 
 
 def _name(strings: TextsById, cell: Any) -> Any:

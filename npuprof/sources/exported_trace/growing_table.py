@@ -80,8 +80,7 @@ class GrowingTable:
 
     def has(self, name: str, places: Records) -> Bools:
         """Return whether each of some rows has a value in a column of integers."""
-        has: Bools = self._columns[f"{_COLUMN}{name}"][places] != ABSENT
-        return has
+        return self._columns[f"{_COLUMN}{name}"][places] != ABSENT
 
     def columns(self, places: Records) -> dict[str, Any]:
         """Return some rows as arrays of the columns' dtypes."""

@@ -127,8 +127,7 @@ def _with_drawn(undrawn: pd.DataFrame, numbers: Int64, growing: GrowingTable, co
     free = np.setdiff1d(np.arange(count), numbers)
     if len(free) != len(drawn) or len(whole) != count:
         return tables.sort_by_time(whole)  # some are missing
-    ordered: pd.DataFrame = whole.iloc[np.argsort(np.concatenate([free, numbers]))].reset_index(drop=True)
-    return ordered
+    return whole.iloc[np.argsort(np.concatenate([free, numbers]))].reset_index(drop=True)
 
 
 def _between_rows(links: pd.DataFrame, numbers: Mapping[str, Int64], notes: Notes, path: Path) -> pd.DataFrame:
@@ -143,8 +142,7 @@ def _between_rows(links: pd.DataFrame, numbers: Mapping[str, Int64], notes: Note
         columns[f"{end}_row"] = placed
     is_kept = np.all([placed >= 0 for placed in columns.values()], axis=0)
     _note(notes, path, "links", "a link has an end that is no row; left out", int((~is_kept).sum()))
-    whole: pd.DataFrame = links.assign(**columns)[is_kept].reset_index(drop=True)
-    return whole
+    return links.assign(**columns)[is_kept].reset_index(drop=True)
 
 
 def _cut_cycles(python: pd.DataFrame, notes: Notes, path: Path) -> None:

@@ -135,8 +135,7 @@ class _Rows:
         """Return tasks of collectives that refer to the selected table of collectives."""
         numbers = steps["op_id"].to_numpy(np.int64, na_value=-1)
         moved = _take(self.of(place, "communication"), numbers)
-        placed_rows: pd.DataFrame = steps.assign(op_id=pd.arrays.IntegerArray(np.maximum(moved, 0), moved < 0))
-        return placed_rows
+        return steps.assign(op_id=pd.arrays.IntegerArray(np.maximum(moved, 0), moved < 0))
 
     def links(self) -> pd.DataFrame:
         """Return the links of the part with most linked tables, and the other parts' links that it lacks."""
@@ -163,8 +162,7 @@ class _Rows:
                 placed[matching] = _take(self.of(place, str(name)), numbers[matching])
             moved[f"{side}_row"] = placed
         is_known = (moved["source_row"] >= 0) & (moved["target_row"] >= 0)
-        kept_rows: pd.DataFrame = links.assign(**moved)[is_known].reset_index(drop=True)
-        return kept_rows
+        return links.assign(**moved)[is_known].reset_index(drop=True)
 
 
 def _take(rows: Int64, numbers: Int64) -> Int64:

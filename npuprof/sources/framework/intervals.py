@@ -36,14 +36,12 @@ def durations(start_ns: Int64, end_ns: Int64, notes: Notes, source: str) -> Int6
     backwards = end_ns < start_ns
     if backwards.any():
         notes.warning(source, "a record ends before it starts; its duration is taken as 0", int(backwards.sum()))
-    result: Int64 = np.maximum(end_ns - start_ns, 0)
-    return result
+    return np.maximum(end_ns - start_ns, 0)
 
 
 def by_time(start_ns: Int64, duration_ns: Int64) -> Int64:
     """Return the order of rows by start, longer first, so that a caller precedes its callees."""
-    order: Int64 = np.lexsort((-duration_ns, start_ns))
-    return order
+    return np.lexsort((-duration_ns, start_ns))
 
 
 def latest_before(keys: Int64, times: Int64, at_keys: Int64, at: Int64) -> Int64:

@@ -181,8 +181,7 @@ def _graph(folder: Path, names: list[str], notes: Notes) -> pd.DataFrame:
             elif match is not None:
                 notes.ledger.use(name, bool(line.strip()))  # an operator without a name has no further content
     names_of = ["op_type", "op_name", "graph_id", "inputs"]
-    frame: pd.DataFrame = pd.DataFrame(rows, columns=names_of, dtype=object)
-    return frame
+    return pd.DataFrame(rows, columns=names_of, dtype=object)
 
 
 def _whole(texts: tuple[bytes, ...]) -> Int64:

@@ -261,8 +261,7 @@ def _join(first: Names, second: Names, rows: Int64) -> pd.Categorical:
     """Return a name column of the selected rows from two lists of names."""
     moved = np.where(second[0] >= 0, second[0] + len(first[1]), -1)
     every = recoded(np.concatenate((first[0], moved))[rows], [*first[1], *second[1]])
-    used: pd.Categorical = every.remove_unused_categories()
-    return used
+    return every.remove_unused_categories()
 
 
 def _change(names: Names, change: Callable[[str], str]) -> Names:

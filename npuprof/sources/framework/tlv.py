@@ -45,8 +45,7 @@ class PaddedBytes:
     def words(self, dtype: str) -> npt.NDArray[Any]:
         """Return the unaligned words that begin at every byte; only positions within the content are valid."""
         size = np.dtype(dtype).itemsize
-        words: npt.NDArray[Any] = np.ndarray((len(self.padded) - size + 1,), dtype, self.padded.data, strides=(1,))
-        return words
+        return np.ndarray((len(self.padded) - size + 1,), dtype, self.padded.data, strides=(1,))
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,7 @@ class Records:
 
     def column(self, offset: int, dtype: str) -> npt.NDArray[Any]:
         """Return a word in the fixed part of every record."""
-        values: npt.NDArray[Any] = self.content.words(dtype)[self.start + offset]
-        return values
+        return self.content.words(dtype)[self.start + offset]
 
     def fields(self, wanted: Collection[int], notes: Notes, source: str) -> dict[int, tuple[Int64, Int64]]:
         """Return first byte and size of each wanted field in every record; size -1 for a missing field."""

@@ -113,5 +113,4 @@ def read_parameters(folder: Path, notes: Notes) -> pd.DataFrame | None:
         }
         parts.append(pd.DataFrame(columns).astype(object))
     notes.ledger.keep(_PARAMETERS, STATISTICS, len(records.start), sum(map(len, parts)))
-    frame: pd.DataFrame = pd.concat(parts, ignore_index=True).astype("category")
-    return frame
+    return pd.concat(parts, ignore_index=True).astype("category")

@@ -39,8 +39,7 @@ def are_collectives(slices: GatheredColumns, task: pd.DataFrame) -> Bools:
     by_name = np.array([*(operation_of(name, short_name(name)) is not None for name in symbols), False], np.bool_)
     is_kernel = (task["task_type"] == KERNEL).to_numpy(bool)
     of_library = (task["task_type"] == COLLECTIVE).to_numpy(bool)
-    rows: Bools = (slices["collective"] >= 0) | of_library | (is_kernel & by_name[task["name"].cat.codes.to_numpy()])
-    return rows
+    return (slices["collective"] >= 0) | of_library | (is_kernel & by_name[task["name"].cat.codes.to_numpy()])
 
 
 def communication_table(slices: GatheredColumns, task: pd.DataFrame, rows: Records) -> pd.DataFrame:

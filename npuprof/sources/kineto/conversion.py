@@ -329,8 +329,7 @@ def _operator_ids(slices: GatheredColumns) -> Int64:
 def _ids(frame: pd.DataFrame, column: str) -> Int64:
     if column not in frame:
         return np.full(len(frame), ABSENT, np.int64)
-    ids: Int64 = frame[column].to_numpy(dtype=np.int64, na_value=ABSENT)
-    return ids
+    return frame[column].to_numpy(dtype=np.int64, na_value=ABSENT)
 
 
 def _multiply(text: str) -> int:

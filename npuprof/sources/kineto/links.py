@@ -56,5 +56,4 @@ def _join(frames: dict[str, pd.DataFrame], kind: str, source: str, target: str, 
 
 
 def _keys(frame: pd.DataFrame, key: str) -> Int64:
-    keys: Int64 = frame[key].to_numpy(dtype=np.int64, na_value=ABSENT)
-    return keys
+    return frame[key].to_numpy(dtype=np.int64, na_value=ABSENT)

@@ -117,8 +117,7 @@ def _allocations(slices: GatheredColumns, rows: Records, built: TraceTables, not
     }
     when = np.where(start == ABSENT, end, start)
     frame = tables.build("allocations", columns).iloc[np.argsort(when, kind="stable")]
-    ordered: pd.DataFrame = frame.reset_index(drop=True)
-    return ordered
+    return frame.reset_index(drop=True)
 
 
 def _operators_at(lanes: Records, times: Int64, built: TraceTables) -> pd.Categorical:
@@ -131,5 +130,4 @@ def _operators_at(lanes: Records, times: Int64, built: TraceTables) -> pd.Catego
     known = np.flatnonzero(times != ABSENT)
     row = np.full(len(times), -1, np.int64)
     row[known] = innermost(built.lanes["operators"], starts, ends, lanes[known], times[known])
-    names: pd.Categorical = operators["name"].array.take(row, allow_fill=True).remove_unused_categories()
-    return names
+    return operators["name"].array.take(row, allow_fill=True).remove_unused_categories()

@@ -162,8 +162,7 @@ def _refuse_one_number(of_call: Int64, calls: GatheredColumns, tasks: GatheredCo
 def _begun(ids: Int64, starts: Int64, of_host: Bools, wanted: Int64) -> Int64:
     """Return when a process made the launch that each task names; ABSENT without one."""
     row = first_rows(ids[of_host], wanted)
-    found: Int64 = np.where((row >= 0) & (wanted > 0), np.append(starts[of_host], ABSENT)[row], ABSENT)
-    return found
+    return np.where((row >= 0) & (wanted > 0), np.append(starts[of_host], ABSENT)[row], ABSENT)
 
 
 def _moved(hosts: Sequence[Any], devices: Sequence[Any]) -> list[int] | None:

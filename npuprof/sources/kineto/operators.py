@@ -113,5 +113,4 @@ def add_flops(operators: pd.DataFrame, path: Path, notes: Notes) -> pd.DataFrame
     wanted_rows = operators["external_id"].to_numpy(dtype=np.int64, na_value=ABSENT)
     row = first_rows(ids, wanted_rows)
     known = np.concatenate((flops, [ABSENT]))[row]  # row -1 selects the last entry
-    result: pd.DataFrame = operators.assign(flops=optional(known))
-    return result
+    return operators.assign(flops=optional(known))

@@ -55,7 +55,7 @@ def sent_bytes(
     if not sums:
         return None
     names, keys, sources, targets = zip(*sums, strict=True)
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "name": names,
             "group": keys,
@@ -67,7 +67,6 @@ def sent_bytes(
             "Count": [counts[key] for key in sums],
         }
     )
-    return frame
 
 
 def _parts(kind: str, target: Any, size: int, splits: Any, members: Sequence[int]) -> list[tuple[int, int]]:

@@ -255,8 +255,7 @@ def _frame(rows: list[dict[str, Any]], names: list[str]) -> pd.DataFrame:
             columns[name] = pd.array(values, dtype="Int64" if name in _NUMBERS else "Float64")
             if name not in _NUMBERS:
                 columns[name] = columns[name].to_numpy(np.float64, na_value=np.nan)
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
+    return pd.DataFrame(columns)
 
 
 def _rows(path: Path, notes: Notes) -> Iterator[list[str]]:

@@ -209,8 +209,7 @@ def _within_run(calls: pd.DataFrame, recording: Recording) -> pd.DataFrame:
     starts = calls["start_ns"].to_numpy(np.int64)
     ends = np.clip(starts + calls["duration_ns"].to_numpy(np.int64), least, latest)
     starts = np.clip(starts, least, latest)
-    within: pd.DataFrame = calls.assign(start_ns=starts, duration_ns=ends - starts)
-    return within
+    return calls.assign(start_ns=starts, duration_ns=ends - starts)
 
 
 def _recover(path: Path, recording: Recording, lines: bytes) -> journal.Recovered | None:

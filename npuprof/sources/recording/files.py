@@ -161,5 +161,4 @@ def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: 
     notes.leave_out(
         FILE_NAME, "a marker with a domain was not recorded by the front end", lost_count, affects=("marks",)
     )
-    result: pd.DataFrame = marks.assign(domain=named.astype("category"))
-    return result
+    return marks.assign(domain=named.astype("category"))

@@ -141,8 +141,7 @@ def _cell_of_stamps(columns: Mapping[str, Any]) -> Int64:
         return numbers
     of_statement = np.append(columns["statement_cell"], 0)  # the last is for none
     before = np.maximum.accumulate(np.where(numbers >= 0, np.arange(len(numbers)), 0))
-    cells: Int64 = of_statement[numbers[before]]
-    return cells
+    return of_statement[numbers[before]]
 
 
 def _same_again(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,8 +203,7 @@ def _ends_of_cells(times: Int64, begins: Int64, ends: Int64) -> Int64:
     """Return the end of the cell in which each moment lies; of others none."""
     at = np.searchsorted(begins, times, side="right") - 1
     never = np.iinfo(np.int64).max
-    cell_ends: Int64 = np.where((at >= 0) & (times < ends[at]), ends[at], never)
-    return cell_ends
+    return np.where((at >= 0) & (times < ends[at]), ends[at], never)
 
 
 def _within(inner: Int64, loop: int) -> Bools:
@@ -292,5 +290,4 @@ def with_stacks(api: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
         is_met = began <= limit
         codes[rows[at[is_met]]] = stacks[is_met]
     names = [str(name) for name in calls["stack"].cat.categories]
-    with_column: pd.DataFrame = api.assign(stack=tables.categorical(codes, names))
-    return with_column
+    return api.assign(stack=tables.categorical(codes, names))

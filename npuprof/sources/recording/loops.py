@@ -70,5 +70,4 @@ def _weights(tables: Mapping[str, pd.DataFrame], lines: Lines) -> Int64:
     else:
         return np.where(statements["line"] > 0, statements["duration_ns"].to_numpy(np.int64), 0)
     rows = np.searchsorted(starts, times, side="right") - 1
-    counts: Int64 = np.bincount(rows[rows >= 0], minlength=len(starts)).astype(np.int64)
-    return counts
+    return np.bincount(rows[rows >= 0], minlength=len(starts)).astype(np.int64)

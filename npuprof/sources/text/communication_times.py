@@ -64,10 +64,7 @@ def read_times(path: Path) -> pd.DataFrame | None:
     if not sound.all() or not (starts > 0).all() or not all(lasted):
         return None
     columns: dict[str, Any] = {name: _encode(texts) for name, texts in zip(_WHERE, where, strict=True)}
-    frame: pd.DataFrame = pd.DataFrame(
-        {**columns, "start_ns": optional(starts), ELAPSED: pd.Series(lasted, dtype=object)}
-    )
-    return frame
+    return pd.DataFrame({**columns, "start_ns": optional(starts), ELAPSED: pd.Series(lasted, dtype=object)})
 
 
 def _texts(raws: list[msgspec.Raw]) -> list[str] | None:

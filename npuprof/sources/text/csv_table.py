@@ -355,8 +355,7 @@ def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
         else:
             columns[name] = table.numbers(name)
     table.put(STATISTICS)
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
+    return pd.DataFrame(columns)
 
 
 def _parse(source: Any, count: int, handler: Callable[[Any], str] | None = None) -> Any:

@@ -273,8 +273,7 @@ def take_steps(communication: pd.DataFrame, listed: pd.DataFrame) -> pd.DataFram
 
 def is_timed(listed: pd.DataFrame, timeline: pd.DataFrame) -> Bools:
     """Return a mask of the rows that start within 1 ns of a row of the timeline; names may differ between the files."""
-    present: Bools = np.any([np.isin(starts, known) for starts, known in _comparable(listed, timeline)], axis=0)
-    return present
+    return np.any([np.isin(starts, known) for starts, known in _comparable(listed, timeline)], axis=0)
 
 
 def _matching_rows(frame: pd.DataFrame, other: pd.DataFrame) -> npt.NDArray[np.int64]:
@@ -328,5 +327,4 @@ def take_task_names(kernels: pd.DataFrame, device_tasks: pd.DataFrame) -> pd.Dat
         task_code = next((code for code in near if fits(int(codes[row]), code)), None)
         if task_code is not None:
             names[row] = known_names[task_code]
-    renamed: pd.DataFrame = kernels.assign(name=pd.Categorical(names))
-    return renamed
+    return kernels.assign(name=pd.Categorical(names))

@@ -295,8 +295,7 @@ class _Reader:
             if wrapped:
                 wrapper: _Wrapper = self._decoders.wrapper.decode(b'{"traceEvents":[' + text)
                 return wrapper.traceEvents
-            whole: list[Event] = self._decoders.list.decode(b"[" + text)
-            return whole
+            return self._decoders.list.decode(b"[" + text)
         except UNREADABLE:
             events, kept = self._recover(text)
         rest = text[kept:]

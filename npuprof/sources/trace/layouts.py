@@ -228,10 +228,7 @@ def lost_arguments(layout: SliceLayout, events: Sequence[Event], columns: Mappin
 def _keys_of_each(events: Sequence[Event]) -> Sequence[Collection[str]]:
     """Return the argument names of each event, decoded in one call if all are readable."""
     with suppress(*UNREADABLE):
-        keys: list[dict[str, msgspec.Raw]] = _LISTED_KEYS.decode(
-            b"[" + b",".join([event.args for event in events]) + b"]"
-        )
-        return keys
+        return _LISTED_KEYS.decode(b"[" + b",".join([event.args for event in events]) + b"]")
     return list(map(keys_of, events))
 
 
@@ -243,8 +240,7 @@ def _argument_names(args: type[msgspec.Struct]) -> dict[str, str]:
 
 def _absent(values: Records) -> Records:
     none = ABSENT if values.dtype == np.int64 else -1
-    absent: Records = np.isnan(values) if values.dtype == np.float64 else values == none
-    return absent
+    return np.isnan(values) if values.dtype == np.float64 else values == none
 
 
 @lru_cache(maxsize=4096)

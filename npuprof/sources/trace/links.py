@@ -221,7 +221,7 @@ def _part(
     source_codes = np.array([linked.index(name) for name in source])
     target_codes = np.array([linked.index(name) for name in target])
     kinds = ["operator_api", "api_task", *dict.fromkeys(_KINDS.values()), "mark"]
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "kind": tables.categorical(np.full(len(causes.row), kinds.index(kind)), kinds),
             "source_table": tables.categorical(source_codes[causes.table], linked),
@@ -230,7 +230,6 @@ def _part(
             "target_row": effects.row,
         }
     )
-    return frame
 
 
 def renumbered(links: pd.DataFrame, name: str, former: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
@@ -247,5 +246,4 @@ def renumbered(links: pd.DataFrame, name: str, former: pd.DataFrame, frame: pd.D
     for side in ("source", "target"):
         mine = (links[f"{side}_table"] == name).to_numpy()
         moved.loc[mine, f"{side}_row"] = row[links.loc[mine, f"{side}_row"].to_numpy()]
-    kept_rows: pd.DataFrame = moved[(moved["source_row"] >= 0) & (moved["target_row"] >= 0)].reset_index(drop=True)
-    return kept_rows
+    return moved[(moved["source_row"] >= 0) & (moved["target_row"] >= 0)].reset_index(drop=True)

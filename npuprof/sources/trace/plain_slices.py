@@ -83,8 +83,7 @@ def _scope_layers(trace: Trace, plain: GatheredColumns, is_selected: Bools) -> p
             "duration_ns": plain["duration_ns"][is_selected],
         }
     )
-    ordered: pd.DataFrame = frame.sort_values(["start_ns", "depth"], kind="stable", ignore_index=True)
-    return ordered
+    return frame.sort_values(["start_ns", "depth"], kind="stable", ignore_index=True)
 
 
 def _nest_python(trace: Trace) -> None:

@@ -157,5 +157,4 @@ def _frame(device: RawDevice, records: Records, details: dict[str, Any], spans: 
         "Start(ns)": spans[0],
         "Duration(ns)": spans[1],
     }
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
+    return pd.DataFrame(columns)

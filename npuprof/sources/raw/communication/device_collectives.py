@@ -127,8 +127,7 @@ def _issuers(kernels: pd.DataFrame, groups: Groups, graphs: CaptureStreams) -> p
     on_ai_cpu = kernels[(kernels["core"] == _AI_CPU).fillna(False).to_numpy(bool)]
     device, stream = (on_ai_cpu[name].to_numpy(np.int64) for name in ("device_id", "stream_id"))
     issuer = graphs.original_of(device, stream, on_ai_cpu["start_ns"].to_numpy())
-    kept_rows: pd.DataFrame = on_ai_cpu.assign(issuer=issuer)[np.isin(issuer, groups.issuer)].reset_index(drop=True)
-    return kept_rows
+    return on_ai_cpu.assign(issuer=issuer)[np.isin(issuer, groups.issuer)].reset_index(drop=True)
 
 
 def _steps(tasks: pd.DataFrame, known_rows: pd.DataFrame, groups: Groups) -> pd.DataFrame:
@@ -138,8 +137,7 @@ def _steps(tasks: pd.DataFrame, known_rows: pd.DataFrame, groups: Groups) -> pd.
     if len(known_rows):
         taken = pd.MultiIndex.from_frame(known_rows[ids].astype(np.int64))
         rows = rows[~pd.MultiIndex.from_frame(rows[ids].astype(np.int64)).isin(taken)]
-    steps: pd.DataFrame = rows.reset_index(drop=True)
-    return steps
+    return rows.reset_index(drop=True)
 
 
 def _issued_by(kernels: pd.DataFrame, steps: pd.DataFrame, groups: Groups) -> tuple[Int64, Int64]:

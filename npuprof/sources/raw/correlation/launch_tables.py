@@ -66,8 +66,7 @@ def times_of_calls(run: DecodedLaunches) -> pd.DataFrame:
     """Return times and connections of all calls, before their table is made."""
     api = run.api
     columns = {"start_ns": api.start_ns, "duration_ns": api.duration_ns, "connection_id": np.arange(1, len(api) + 1)}
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
+    return pd.DataFrame(columns)
 
 
 def _items(api: pd.DataFrame, launched_tables: Sequence[pd.DataFrame]) -> pd.Categorical:
@@ -97,10 +96,9 @@ def tasks_table(run: DecodedLaunches) -> pd.DataFrame:
 
 def spans(run: DecodedLaunches) -> pd.DataFrame:
     """Return times, stream, type, name and connection of all tasks, before any table of them is made."""
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {name: values for name, values in _task_columns(run, np.arange(len(run.tasks))).items() if name in _OF_SPANS}
     )
-    return frame
 
 
 _OF_SPANS = {"start_ns", "duration_ns", "device_id", "stream_id", "context_id", "task_type", "name", "connection_id"}

@@ -221,8 +221,7 @@ def _is_compute(tasks: DeviceTasks, host_type: NameColumn, track: Int64, launch:
     # unknown to the host: decided by its core
     compute = np.where(track >= 0, kernel | (by_node & (launch >= 0)), on_core)
     compute &= (tasks.context < 0) | on_core
-    result: Bools = compute & (collective < 0)
-    return result
+    return compute & (collective < 0)
 
 
 def _kernel_types(host_type: NameColumn) -> NameColumn:

@@ -53,8 +53,7 @@ def _are_kernels(run: DecodedLaunches) -> npt.NDArray[np.bool_]:
     """Return the launched tasks that are kernels."""
     types = run.tracks.task_type
     named = [name in enums.KERNEL_TASK_TYPES or name.startswith("KERNEL_") for name in types.names]
-    kernels: npt.NDArray[np.bool_] = np.array([*named, False], bool)[types.codes]
-    return kernels
+    return np.array([*named, False], bool)[types.codes]
 
 
 def _count_after_last(is_joined: npt.NDArray[np.bool_]) -> int:

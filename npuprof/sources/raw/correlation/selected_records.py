@@ -176,8 +176,7 @@ def _edges(whole: Recorded) -> Int64:
 def _named_kernels(whole: Recorded, track: Int64) -> Bools:
     types = whole.launched.task_type.take(track)
     kernels = [name in enums.KERNEL_TASK_TYPES or name.startswith("KERNEL_") for name in types.names]
-    result: Bools = np.array([*kernels, False], bool)[types.codes]
-    return result
+    return np.array([*kernels, False], bool)[types.codes]
 
 
 def _host_ranges(whole: Recorded, part: SelectedWindows, is_wanted: Bools, call_times: Spans) -> Windows:

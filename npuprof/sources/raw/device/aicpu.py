@@ -63,8 +63,7 @@ def read_operators(device: RawDevice, records: Records, names: Dictionaries) -> 
         "Relay": records["flags"] & 1 != 0,
         "Retry": records["flags"] & 2 != 0,
     }
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
+    return pd.DataFrame(columns)
 
 
 def read_ends(device: RawDevice, records: Records, _names: Dictionaries) -> pd.DataFrame:
@@ -77,8 +76,7 @@ def read_ends(device: RawDevice, records: Records, _names: Dictionaries) -> pd.D
         "Main Task ID": records["main_task"].astype(np.int64),
         "Part": _enum_names(records["kind"], _PARTS),
     }
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
+    return pd.DataFrame(columns)
 
 
 def read_steps(device: RawDevice, records: Records, names: Dictionaries) -> pd.DataFrame:
@@ -106,8 +104,7 @@ def read_steps(device: RawDevice, records: Records, names: Dictionaries) -> pd.D
         "Transport Type": _enum_names(steps["transport"], enums.HCCL_TRANSPORTS),
         "RDMA Type": _enum_names(steps["rdma"], enums.HCCL_RDMA_TYPES),
     }
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
+    return pd.DataFrame(columns)
 
 
 def _step_name(names: Dictionaries, item: int) -> str:
@@ -206,7 +203,7 @@ def _node_rows(device: RawDevice, records: Records, kernels: pd.DataFrame) -> pd
     submitted, returned = moments(device, records["submit"]), moments(device, records["after_run"])
     total = np.where((submitted != ABSENT) & (returned != ABSENT), returned - submitted, -1)
     stream, task = stream_ids(device, records), records["task"].astype(np.int64)
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "device": np.full(len(records), device.id),
             "stream": stream,
@@ -220,7 +217,6 @@ def _node_rows(device: RawDevice, records: Records, kernels: pd.DataFrame) -> pd
             "kernel": _kernels_of(device, stream, task, start, kernels),
         }
     )
-    return frame
 
 
 def _passed_us(begin: npt.NDArray[Any], end: npt.NDArray[Any]) -> Float64:
@@ -253,13 +249,12 @@ def _with_columns(kernels: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
         written = joined_rows[joined_rows[source].notna()]
         values[written["kernel"].to_numpy()] = (written[source] * 1000).astype(np.int64).to_numpy()
         columns[name] = optional(values)
-    widened: pd.DataFrame = kernels.assign(**columns)
-    return widened
+    return kernels.assign(**columns)
 
 
 def _node_table(rows: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
     names = np.array([*kernels["op_name"].astype(object), None], object)  # the last entry is for row -1
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "Device_id": rows["device"],
             "Timestamp(ns)": rows["start"],
@@ -273,12 +268,10 @@ def _node_table(rows: pd.DataFrame, kernels: pd.DataFrame) -> pd.DataFrame:
             "Task ID": rows["task"],
         }
     )
-    return frame
 
 
 def _describe(device: RawDevice, records: Records, columns: Mapping[str, Any]) -> pd.DataFrame:
-    frame: pd.DataFrame = pd.DataFrame({"Device_id": np.full(len(records), device.id), **columns})
-    return frame
+    return pd.DataFrame({"Device_id": np.full(len(records), device.id), **columns})
 
 
 def _text(values: npt.NDArray[Any]) -> list[str]:

@@ -59,8 +59,7 @@ class Kernels:
             return records[:0]
         end = records["end"].astype(np.int64)
         first, last = self.tasks.begin[self.rows].min(), self.tasks.end[self.rows].max()
-        selected_records: Records = records[(end >= first) & (end <= last)]
-        return selected_records
+        return records[(end >= first) & (end <= last)]
 
 
 @dataclass(frozen=True)

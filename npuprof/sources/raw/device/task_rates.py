@@ -114,8 +114,7 @@ def _frame(device: RawDevice, records: Records, rates: dict[str, Float64]) -> pd
         "Task Id": records["task"].astype(np.int64),
         **rates,
     }
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
+    return pd.DataFrame(columns)
 
 
 def _operator_names(frame: pd.DataFrame, kernels: pd.DataFrame) -> Any:

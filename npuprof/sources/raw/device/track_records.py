@@ -47,8 +47,7 @@ def _read(device: RawDevice) -> Records:
     if name not in device.streams.names() or device.family not in _CHIPS:
         return np.empty(0, layouts.TRACK_OF_TASK)
     records = device.streams.read(name, layouts.TS_TRACK).view(layouts.TRACK_OF_TASK)
-    wanted_records: Records = records[np.isin(records["function"], list(_FUNCTIONS))]
-    return wanted_records
+    return records[np.isin(records["function"], list(_FUNCTIONS))]
 
 
 def _frame(device: RawDevice, records: Records, columns: Mapping[str, Any]) -> pd.DataFrame:
@@ -64,8 +63,7 @@ def _frame(device: RawDevice, records: Records, columns: Mapping[str, Any]) -> p
             **columns,
         }
     )
-    sound: pd.DataFrame = frame[is_kept].sort_values("Timestamp(ns)", kind="stable", ignore_index=True)
-    return sound
+    return frame[is_kept].sort_values("Timestamp(ns)", kind="stable", ignore_index=True)
 
 
 def _copies(records: Records) -> dict[str, Any]:

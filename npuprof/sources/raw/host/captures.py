@@ -222,8 +222,7 @@ def _walk(host: RawHost, content: bytes) -> tuple[Int64, Int64]:
 
 def _slice_records(content: Uint8, starts: Int64, record: np.dtype[Any]) -> Records:
     rows: Uint8 = content[starts[:, None] + np.arange(record.itemsize)]
-    truncated_records: Records = np.ascontiguousarray(rows).view(record).reshape(len(starts))
-    return truncated_records
+    return np.ascontiguousarray(rows).view(record).reshape(len(starts))
 
 
 def _as_tensor_infos(every: Records, owner: Int64) -> tuple[Records, Int64]:

@@ -163,8 +163,7 @@ def _last_of_each(keys: Int64, values: Int64) -> tuple[Int64, Int64]:
 
 
 def _append_blank(records: Records) -> Records:
-    whole: Records = np.concatenate((records, np.zeros(1, records.dtype)))
-    return whole
+    return np.concatenate((records, np.zeros(1, records.dtype)))
 
 
 def _no_records() -> Int64:

@@ -111,8 +111,7 @@ def _blocks(records: Records) -> Int64:
     """Return numbers of distinct (device, address) pairs."""
     devices, _ = pd.factorize(records["device"])
     addresses, distinct = pd.factorize(records["address"])
-    keys: Int64 = devices.astype(np.int64) * len(distinct) + addresses
-    return keys
+    return devices.astype(np.int64) * len(distinct) + addresses
 
 
 def _at(values: Int64, rows: Int64) -> pd.arrays.IntegerArray:
@@ -136,7 +135,7 @@ def read_static_memory(host: RawHost) -> pd.DataFrame:
     """Read static_op_mem as the vendor's ``static_op_mem`` file; a block without a last node lives until the end."""
     records, _ = host.read("additional.static_op_mem", layouts.STATIC_MEMORY)
     nodes = {name: records[name].astype(np.int64) for name in ("first_node", "last_node")}
-    frame: pd.DataFrame = pd.DataFrame(
+    return pd.DataFrame(
         {
             "Device_id": _constant("host", len(records)),
             "Op Name": host.names.names_of(records["op_name"]).categorical(),
@@ -147,7 +146,6 @@ def read_static_memory(host: RawHost) -> pd.DataFrame:
             "Size(KB)": records["size"].astype(np.int64) / _KB,
         }
     )
-    return frame
 
 
 def read_fused_operators(host: RawHost, api: Api) -> pd.DataFrame:
@@ -168,8 +166,7 @@ def read_fused_operators(host: RawHost, api: Api) -> pd.DataFrame:
     }
     for number, kind in enumerate(_MEMORY):
         columns[f"Memory {kind}(KB)"] = records["memory"][:, number].astype(np.float64) / _KB
-    frame: pd.DataFrame = pd.DataFrame(columns)
-    return frame
+    return pd.DataFrame(columns)
 
 
 def _lists(records: Any, *fields: str) -> list[list[int]]:

@@ -225,8 +225,7 @@ def _npu_records(host: RawHost, records: Records) -> Records:
     if not bool(kinds.any()):
         return records
     host.notes.info("task_track", "tasks of other processors than an NPU are not decoded", int((kinds != 0).sum()))
-    kept_records: Records = records[kinds == 0]
-    return kept_records
+    return records[kinds == 0]
 
 
 def _type_name(host: RawHost, value: int) -> str:

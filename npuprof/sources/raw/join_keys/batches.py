@@ -68,8 +68,7 @@ def _rows_of(stream: Int64, stamp: Int64, values: Int64) -> Iterator[Int64]:
 def _row_bounds(ordered: Int64, values: Int64) -> list[list[int]]:
     """Return the start and end row of each value in a sorted array."""
     ends = np.searchsorted(ordered, values, side="right")
-    bounds: list[list[int]] = np.stack((np.searchsorted(ordered, values), ends), axis=1).tolist()
-    return bounds
+    return np.stack((np.searchsorted(ordered, values), ends), axis=1).tolist()
 
 
 def _stream_batches(stamp: Int64, task: Int64, flip_stamp: Int64, flip_count: Int64) -> Int64:

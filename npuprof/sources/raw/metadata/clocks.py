@@ -67,8 +67,7 @@ class CounterClock:
         """Return a mask of the values within a year of the anchor; the rest is damaged."""
         ticks = int(_REACH_NS / self.ns_per_tick)
         low, high = max(0, self.anchor_counter - ticks), max(0, self.anchor_counter + ticks)
-        within: Bools = (counters >= np.uint64(low)) & (counters <= np.uint64(min(high, _MAX_COUNTER)))
-        return within
+        return (counters >= np.uint64(low)) & (counters <= np.uint64(min(high, _MAX_COUNTER)))
 
     def to_ns(self, counters: Uint64) -> Int64:
         """Convert counter values to UTC epoch nanoseconds, rounded down; otherwise exact.
@@ -83,8 +82,7 @@ class CounterClock:
         if denominator == 1:
             return ticks * numerator + self.anchor_ns
         whole, remainder = np.divmod(ticks, denominator)
-        ns: Int64 = whole * numerator + remainder * numerator // denominator + self.anchor_ns
-        return ns
+        return whole * numerator + remainder * numerator // denominator + self.anchor_ns
 
 
 @dataclass(frozen=True)

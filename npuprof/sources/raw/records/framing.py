@@ -116,8 +116,7 @@ class _ByMagic:
 
     def _starts(self, low: int, high: int, step: int = 1) -> Bools:
         """Return the positions in an interval that have the magic word of a record."""
-        starts: Bools = self._words[low : max(min(high, self._last_start + 1), low) : step] == self._word
-        return starts
+        return self._words[low : max(min(high, self._last_start + 1), low) : step] == self._word
 
     def _follow(self, at: int) -> int:
         """Follow consecutive records; return the position of the first two without a magic word."""
@@ -302,8 +301,7 @@ def _strangeness(content: Uint8, places: Int64, known: Int64, size: int) -> Int6
 
 def _at(content: Uint8, places: Int64, record: np.dtype[Any]) -> Records:
     """Return the records at the given positions."""
-    records: Records = content[places[:, None] + np.arange(record.itemsize)].view(record).reshape(-1)
-    return records
+    return content[places[:, None] + np.arange(record.itemsize)].view(record).reshape(-1)
 
 
 def _costs(records: Records) -> Float64:
@@ -321,8 +319,7 @@ def _magnitudes(records: Records) -> Float64:
     """Return the number of bits of each record's integers."""
     if records.dtype.names:
         parts = [_magnitudes(records[name]) for name in records.dtype.names]
-        total: Float64 = np.sum([part.sum(axis=tuple(range(1, part.ndim))) for part in parts], axis=0)
-        return total
+        return np.sum([part.sum(axis=tuple(range(1, part.ndim))) for part in parts], axis=0)
     if records.dtype.kind not in "ui":
         return np.zeros(records.shape)
     return np.frexp(np.abs(records.astype(np.float64)))[1].astype(np.float64)

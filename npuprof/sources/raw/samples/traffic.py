@@ -91,8 +91,7 @@ def read_llc(device: RawDevice) -> list[CounterRows]:
     cache, moment_ns = moments[0], moments[1]
 
     def total(events: tuple[int, ...]) -> Float64:
-        summed: Float64 = np.sum([_event_records(records, row, event, len(cache)) for event in events], axis=0)
-        return summed
+        return np.sum([_event_records(records, row, event, len(cache)) for event in events], axis=0)
 
     with np.errstate(divide="ignore", invalid="ignore"):
         hits = total(_LLC_HITS[mode]) / total(_LLC_ACCESSES[mode]) * 100
