@@ -9,7 +9,7 @@ _OF_A_BUSY_HOST = (r".",)  # a busy machine stalls single steps: claims about fi
 # The sampler looks when the host lets it: which frames of Python it meets differs.
 _FRAMES = (r"^\S+\.py(\(#\)|:)", r"^thread$", r"^<?[\w.]+>?:?,?$")
 
-_TITLES = (r"^The NPU idles # of a step: ", r"^(most|all|mostly)$")
+_TITLES = (r"^The NPU idles # of (a step|the run): ", r"^(most|of|all|mostly)( \w+)*$")
 
 MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "load_my_result": {"path": _OF_A_BUSY_HOST, "timeline": (*_FRAMES, *_TITLES), "steps": _TITLES},
@@ -37,6 +37,7 @@ MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "operators": {"what": _OF_A_BUSY_HOST},
     "serving": {"slow": _TITLES},
+    "untouched_code": {"environment": _TITLES},
     "host_bound": {
         "starved": _FRAMES,
         "busy": (r".",),  # where the first step begins, and what samples meet
