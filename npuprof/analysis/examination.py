@@ -273,7 +273,7 @@ def examine(
     """
     cut = without_overruns(tables)
     found = [*_overruns(tables), *_no_durations(cut), *_outlived_callers(cut), *_below_zero(cut)]
-    found += [*_repeated_ids(cut), *_overlapping_blocks(cut), *_outside(cut, recorded)]
+    found += [*_repeated_ids(cut), *_overlapping_blocks(cut), *_outside(cut, recorded), *_beyond_collectives(cut)]
     if not is_part:
         found += [*_lost_tasks(cut, notes), *_unexplained_waits(cut), *_lost_ends(cut, notes)]
     found = [_with_steps(violation, cut) for violation in found]
@@ -413,28 +413,38 @@ def _no_durations(tables: _Tables) -> Iterator[Violation]:
         yield Violation("no_duration", "steps", f"{message}, and figures per step leave it out", count)
     tasks = tables["tasks"]
     of_gpu = (tasks["task_type"] == _OF_GPU[0]).to_numpy(bool)
-    kernels = tasks[of_gpu] if of_gpu.any() else tables["kernels"]  # those of collectives, too
-    starts, lengths = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
-    empty = (lengths == 0) & (_ids(kernels, RUNS_OVER, 0) == 0)
+    if of_gpu.any():  # those of collectives, too
+        yield from _without_duration(tables, "kernels", tasks[of_gpu], "kernel", "kernel of the stream")
+        return
+    yield from _without_duration(tables, "kernels", tables["kernels"], "kernel", "kernel of the stream")
+    yield from _without_duration(tables, "communication", tables["communication"], "collective", "one of the device")
+
+
+def _without_duration(
+    tables: _Tables, name: str, rows_of: pd.DataFrame, what: str, following_one: str
+) -> Iterator[Violation]:
+    """Yield for each device the rows of no duration, where others like them take time."""
+    starts, lengths = (rows_of[column].to_numpy(np.int64) for column in ("start_ns", "duration_ns"))
+    empty = (lengths == 0) & (_ids(rows_of, RUNS_OVER, 0) == 0)
     if empty.any():
-        empty &= _take_time(kernels)
+        empty &= _take_time(rows_of)
     if not empty.any():
         return
-    devices, streams = kernels["device_id"].to_numpy(np.int64), _ids(kernels, "stream_id")
+    devices, streams = rows_of["device_id"].to_numpy(np.int64), _ids(rows_of, "stream_id")
     whole = run_window(tables)
     order = np.lexsort((starts, streams, devices))
-    following = np.full(len(kernels), _MOST if whole is None else whole[1])
+    following = np.full(len(rows_of), _MOST if whole is None else whole[1])
     same = (devices[order][1:] == devices[order][:-1]) & (streams[order][1:] == streams[order][:-1])
     following[order[:-1][same]] = starts[order[1:][same]]
     for device in np.unique(devices[empty]).tolist():
         rows = empty & (devices == device)
         spans = _few(union(starts[rows], following[rows]))
         message = (
-            f"{counted(int(rows.sum()), 'kernel')} of device {device} {'has' if rows.sum() == 1 else 'have'} no "
-            "duration: the time until the next kernel of the stream is not recorded"
+            f"{counted(int(rows.sum()), what)} of device {device} {'has' if rows.sum() == 1 else 'have'} no "
+            f"duration: the time until the next {following_one} is not recorded"
         )
         amount = _idle(tables, device, spans)
-        yield Violation("no_duration", "kernels", message, int(rows.sum()), amount, device, spans=spans)
+        yield Violation("no_duration", name, message, int(rows.sum()), amount, device, spans=spans)
 
 
 def _outlived_callers(tables: _Tables) -> Iterator[Violation]:
@@ -496,6 +506,27 @@ def _outside(tables: _Tables, recorded: tuple[int, int] | None) -> Iterator[Viol
                 "of the time that was recorded: the times are wrong, and so are the length of the run and its idle time"
             )
             yield Violation("outside", name, message, count)
+
+
+def _beyond_collectives(tables: _Tables) -> Iterator[Violation]:
+    """Yield the tasks of collectives that ran before or after their collective, which lasts as long as they do."""
+    steps, whole = tables["communication_tasks"], tables["communication"]
+    steps = steps[steps["op_id"].notna().to_numpy(bool)]
+    if not len(steps) or not len(whole):
+        return
+    of = steps["op_id"].to_numpy(np.int64)
+    starts, begins = steps["start_ns"].to_numpy(np.int64), whole["start_ns"].to_numpy(np.int64)[of]
+    ends = starts + steps["duration_ns"].to_numpy(np.int64)
+    away = np.maximum(begins - starts, ends - begins - whole["duration_ns"].to_numpy(np.int64)[of])
+    wrong = away > _OVERLAP_NS
+    if wrong.any():
+        count = int(wrong.sum())
+        message = (
+            f"{counted(count, 'task')} of collectives {'lies' if count == 1 else 'lie'} up to "
+            f"{duration(int(away[wrong].max()))} outside of the time of the collective: one of both times is wrong, "
+            "and so are the parts of communication, waiting and moving"
+        )
+        yield Violation("beyond_collective", "communication_tasks", message, count, int(away[wrong].sum()))
 
 
 def _repeated_ids(tables: _Tables) -> Iterator[Violation]:
@@ -860,7 +891,12 @@ def _calls(every: _Tables) -> Iterator[Dangling]:
     first = int(called[called != ABSENT].min(initial=np.iinfo(np.int64).max)) if len(api) else ABSENT
     of_gpu = tasks["task_type"].isin(_OF_GPU).to_numpy() & (len(api) == 0)
     is_due = (is_called.any() | of_gpu) & ~tasks["task_type"].isin(UNLAUNCHED).to_numpy()
-    rows = ~is_called & (effects[0] > first) & is_due
+    begun = _ids(every["operators"], "external_id")
+    operator = _ids(tasks, "external_id")
+    within = np.isin(
+        operator, begun[begun != ABSENT]
+    )  # so that its call, too, was made while the operator was recorded
+    rows = ~is_called & ((effects[0] > first) | (within & (effects[0] != ABSENT))) & is_due
     message = "a task names a call that is not in api: counts and times of calls are too low, and its link is missing"
     yield Dangling("tasks", rows, message)
     # The collection may have ended before the last tasks ran, unless a later wait for them returned.

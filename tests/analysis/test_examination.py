@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from npuprof.cli import main
 from npuprof.profiles.profile import Profile
 from npuprof.simulator import jobs
 from npuprof.simulator.jobs import text
+from tests.campaign.damage.loops import database_of_a_loop
 from tests.sources.database.maker import Maker, add_launches
 from tests.sources.kineto.traces import KinetoTrace
 
@@ -518,3 +521,44 @@ def test_notes_times_outside_the_stated_window(tmp_path: Path, write: Callable[[
     told = run.notes[run.notes["message"].str.contains("outside of the time that was recorded")]
     assert set(told["severity"]) == {"warning"}
     assert "outside" in {each.kind for each in run.info.examination}
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "table"),
+    [
+        pytest.param("startNs = startNs + 100000, endNs = endNs + 100000", "beyond_collective", "communication_tasks"),
+        pytest.param("startNs = startNs - 11000", "beyond_collective", "communication_tasks"),
+        pytest.param("startNs = startNs + 9000, endNs = endNs - 9000", "", ""),
+        pytest.param("endNs = startNs", "no_duration", "communication"),
+    ],
+)
+def test_collectives_last_as_long_as_their_tasks(tmp_path: Path, change: str, kind: str, table: str) -> None:
+    root = database_of_a_loop(tmp_path)
+    with closing(sqlite3.connect(next(root.rglob("*.db")))) as file:
+        file.execute(f"UPDATE TASK SET {change} WHERE globalTaskId = 24")
+        if kind == "no_duration":
+            file.execute(f"UPDATE COMMUNICATION_OP SET {change} WHERE opId = 24")
+        file.commit()
+    run = npuprof.load(root)
+    assert isinstance(run, Profile)
+    assert [(each.kind, each.table, each.count) for each in run.info.examination] == (
+        [(kind, table, 1)] if kind else []
+    )
+
+
+def test_call_of_a_recorded_operator_is_lost(tmp_path: Path) -> None:
+    """What the first calls launched would else have been launched before the recording."""
+    _Loop().write(tmp_path)
+    path = tmp_path / "t.pt.trace.json"
+    text_of_events = path.read_text().replace('"External id": ', '"External id": 7')  # which are no correlations
+    path.write_text(text_of_events)
+    run = npuprof.load(path)
+    events = text_of_events.splitlines()
+    lost_calls = [line for line in events if _Loop.launch in line][:3]
+    path.write_text("\n".join(line for line in events if line not in lost_calls))
+    lost = npuprof.load(path)
+    assert isinstance(lost, Profile)
+    assert isinstance(run, Profile)
+    message = "a task names a call that is not in api"
+    assert not run.notes["message"].str.contains(message).any()
+    assert lost.notes["count"][lost.notes["message"].str.contains(message)].tolist() == [3]

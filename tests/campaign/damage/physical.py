@@ -13,235 +13,46 @@ support.
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import random
 import re
 import shutil
-import sqlite3
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+
+import pandas as pd
 
 import npuprof
 from npuprof.errors import NpuprofError
 from npuprof.profiles.profile import Profile
-from tests.campaign.damage.concerns import COMMUNICATION, HOST, KERNELS, STEPS, concerning
+from tests.campaign.damage.concerns import COMMUNICATION, HOST, KERNELS, MEMORY, STEPS, concerning
+from tests.campaign.damage.loops import database_of_a_loop
 from tests.campaign.damage.page import write_physical
 from tests.campaign.damage.recordings import GENERATED, REAL, copied
+from tests.campaign.damage.records import READERS, Row
 from tests.campaign.damage.trial import load
 from tests.samples import FOLDER
 from tests.sources.kineto.traces import KinetoTrace
 
-CANNOT_TELL = re.compile(r"shorter durations|lost head of calls|trace of torch: (lost tail|doubled|shifted) .*device")
-"""Damages that break no invariant, at least with some seeds: a shorter duration may be true, what ran first may have
-been launched before the recording began, and where nothing waits for the device, what ran last in its stream may have
-begun later, lasted longer, or run after the end.
-"""
+CANNOT_TELL: Mapping[str, str] = {
+    "shorter durations of device": "a duration that is shorter may be true: kernels of one name differ",
+    "lost tail of memory": "an allocator may have done no more before the recording ended",
+    "lost head of memory": "an allocator may have done nothing before, and its totals may begin anywhere",
+    "text of a simulated job: lost .* of (device|kernels)": "kernel_details.csv alone: no call says what was launched",
+    "trace of torch: lost tail of (device|communication|kernels)": "nothing waits: it may have run after the end",
+    "trace of torch: doubled durations of device": "nothing waits: the last row of a stream may have lasted longer",
+    "trace of torch: shifted stream of device": "nothing waits: a stream that ran later may have",
+}
+"""Patterns of damages that break no invariant, at least with some seeds, and why."""
 
+_LEAST = 5  # records of a kind: of fewer, a share is not one
 LIMIT = 0.01
 """By which share of it a figure may move without a note."""
-
-
-@dataclass
-class Row:
-    """A record with a time, and what the format has of it."""
-
-    kind: str
-    lane: Any
-    start_ns: int
-    length_ns: int
-    origin: Any = None
-    lost: bool = False
-
-
-@dataclass
-class Records:
-    """The records of a recording, and how to write them back."""
-
-    rows: list[Row]
-    write: Callable[[Sequence[Row]], None]
-    merge: Callable[[random.Random], None] | None = None
-
-
-def _wrote(time_ns: int) -> str:
-    return f"{time_ns // 1000}.{time_ns % 1000:03}"
-
-
-def _ns(text: Any) -> int:
-    whole, _, digits = str(text).strip().partition(".")
-    return int(whole) * 1000 + int(f"{digits:0<3}"[:3])
-
-
-# -- formats -----------------------------------------------------------------------------------------------------------
-
-_OF_KINETO = {
-    "kernel": "device",
-    "gpu_memcpy": "device",
-    "gpu_memset": "device",
-    "cuda_runtime": "calls",
-    "cpu_op": "operators",
-    "python_function": "python",
-    "user_annotation": "steps",
-}
-
-
-_NUMBERS = (
-    *("ts", "dur", "pid", "tid", "id", "correlation", "External id", "device", "stream", "context", "bytes", "Ev Idx"),
-    *("Python id", "Python parent id", "baseTimeNanoseconds", "schemaVersion"),
-)
-_AS_NUMBER = re.compile(rf'"({"|".join(_NUMBERS)})": "(\d+(?:\.\d+)?)"')  # no time passes through a float
-
-
-def _kineto(path: Path) -> Records:
-    document = json.loads(path.read_bytes(), parse_float=str, parse_int=str)
-    events = document["traceEvents"]
-    rows = [
-        Row(_OF_KINETO[event["cat"]], (event["pid"], event["tid"]), _ns(event["ts"]), _ns(event["dur"]), event)
-        for event in events
-        if event.get("ph") == "X" and event.get("cat") in _OF_KINETO
-    ]
-
-    def write(changed: Sequence[Row]) -> None:
-        lost = {id(row.origin) for row in changed if row.lost}
-        for row in changed:
-            row.origin["ts"], row.origin["dur"] = _wrote(row.start_ns), _wrote(row.length_ns)
-        document["traceEvents"] = [event for event in events if id(event) not in lost]
-        path.write_text(_AS_NUMBER.sub(r'"\1": \2', json.dumps(document)))
-
-    def merge(chance: random.Random) -> None:
-        """Add the same events as of another process, which a tool gave other numbers or not, and a little later."""
-        by, late = chance.choice((0, 1000, 10**7)), chance.randrange(1000, 9000)
-        for event in list(events):
-            times = {"ts": _wrote(_ns(event["ts"]) + late)} if "ts" in event else {}
-            pid = event.get("pid")
-            moved = {"pid": str(int(pid) + by)} if isinstance(pid, str) and pid.isdigit() else {}
-            events.append({**event, **times, **moved})
-
-    return Records(rows, write, merge)
-
-
-_HOST = {"python": "python", "cann": "calls"}
-
-
-def _text(root: Path) -> Records:
-    trace = next(root.rglob("trace_view.json"), None)
-    events = [] if trace is None else json.loads(trace.read_bytes(), parse_float=str)
-    named = {
-        event["pid"]: event["args"]["name"]
-        for event in events
-        if event.get("ph") == "M" and event["name"] == "process_name"
-    }
-    rows = []
-    for event in events:
-        process = str(named.get(event.get("pid"), "")).lower()
-        if event.get("ph") != "X" or "overlap" in process:
-            continue
-        kind = next((kind for name, kind in _HOST.items() if name == process), "")
-        if kind == "python":
-            kind = "steps" if event["name"].startswith("ProfilerStep") else str(event.get("cat") or "operators")
-            kind = {"cpu_op": "operators", "python_function": "python"}.get(kind, kind)
-        if not kind:
-            kind = "device" if re.search("hardware|communication|hccl", process) else process
-        rows.append(Row(kind, (event["pid"], event["tid"]), _ns(event["ts"]), _ns(event.get("dur", 0)), event))
-    (table,) = root.rglob("kernel_details.csv")
-    lines = list(csv.reader(io.StringIO(table.read_text("utf-8"))))
-    start, length = (lines[0].index(name) for name in ("Start Time(us)", "Duration(us)"))
-    stream = lines[0].index("Stream ID") if "Stream ID" in lines[0] else None
-    for line in lines[1:]:
-        lane = None if stream is None else line[stream]
-        rows.append(Row("device", lane, _ns(line[start]), _ns(line[length]), line))
-
-    def write(changed: Sequence[Row]) -> None:
-        lost = {id(row.origin) for row in changed if row.lost}
-        for row in changed:
-            if isinstance(row.origin, dict):
-                row.origin["ts"], row.origin["dur"] = _wrote(row.start_ns), float(_wrote(row.length_ns))
-            else:
-                row.origin[start], row.origin[length] = f"{_wrote(row.start_ns)}\t", _wrote(row.length_ns)
-        if trace is not None:
-            trace.write_text(json.dumps([event for event in events if id(event) not in lost]))
-        with table.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(line for line in lines if id(line) not in lost)
-        for name in ("op_statistic", "api_statistic", "step_trace_time", "communication"):
-            for path in root.rglob(f"{name}*"):
-                path.unlink()
-
-    return Records(rows, write)
-
-
-_TABLES = {"TASK": "device", "COMMUNICATION_OP": "device", "CANN_API": "calls", "PYTORCH_API": "operators"}
-
-
-def _database(root: Path) -> Records:
-    (path,) = root.rglob("*profiler*.db")
-    rows = []
-    with closing(sqlite3.connect(path)) as opened:
-        names = {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        for table in names & {*_TABLES}:
-            columns = {name for _, name, *_ in opened.execute(f'PRAGMA table_info("{table}")')}
-            lane = next(name for name in ("streamId", "globalTid", "deviceId", "groupName") if name in columns)
-            query = f'SELECT rowid, startNs, endNs, "{lane}" FROM "{table}"'
-            rows += [
-                Row(_TABLES[table], (table, lane), int(start), int(end) - int(start), (table, key))
-                for key, start, end, lane in opened.execute(query)
-            ]
-
-    def write(changed: Sequence[Row]) -> None:
-        with closing(sqlite3.connect(path)) as opened:
-            for row in changed:
-                table, key = row.origin
-                if row.lost:
-                    opened.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (key,))
-                else:
-                    times = row.start_ns, row.start_ns + row.length_ns, key
-                    opened.execute(f'UPDATE "{table}" SET startNs = ?, endNs = ? WHERE rowid = ?', times)
-            for table in names & {"COMPUTE_TASK_INFO", "COMMUNICATION_TASK_INFO"}:
-                opened.execute(f'DELETE FROM "{table}" WHERE globalTaskId NOT IN (SELECT globalTaskId FROM TASK)')
-            if {"COMMUNICATION_TASK_INFO", "COMMUNICATION_OP"} <= names:
-                opened.execute(
-                    "DELETE FROM COMMUNICATION_TASK_INFO WHERE opId NOT IN (SELECT opId FROM COMMUNICATION_OP)"
-                )
-            opened.commit()
-        for other in root.rglob("analysis.db"):
-            other.unlink()
-
-    return Records(rows, write)
-
-
-_RECORDS = {"stars_soc": ("device", 64), "api_event": ("calls", 40), "compact": ("launches", 64)}
-
-
-def _raw(root: Path) -> Records:
-    """Read the records of a raw directory, which are placed by their number: their times are not changed."""
-    rows, files = [], {}
-    for path in sorted(root.rglob("*.slice_*")):
-        found = next((known for name, known in _RECORDS.items() if name in path.name), None)
-        if found is None or path.name.endswith(".done") or "_dic." in path.name:
-            continue
-        kind, size = found
-        content = path.read_bytes()
-        files[path] = [content[at : at + size] for at in range(0, len(content), size)]
-        rows += [Row(kind, None, number, 0, (path, number)) for number in range(len(files[path]))]
-
-    def write(changed: Sequence[Row]) -> None:
-        lost = {row.origin for row in changed if row.lost}
-        for path, parts in files.items():
-            path.write_bytes(b"".join(part for number, part in enumerate(parts) if (path, number) not in lost))
-            done = path.with_name(f"{path.name}.done")
-            if done.exists():
-                done.write_text(re.sub(r"filesize:\d+", f"filesize:{path.stat().st_size}", done.read_text()))
-        for path in [*root.rglob("ffts_profile*")]:
-            path.unlink()
-
-    return Records(rows, write)
 
 
 # -- damages -----------------------------------------------------------------------------------------------------------
@@ -295,20 +106,20 @@ def _not_returned(rows: list[Row], chance: random.Random) -> None:
 
 
 _MERGED = "merged processes"
-_ANY = ("device", "calls", "operators", "python", "steps", "launches")
-_TIMED = ("kineto", "text", "database")
-DAMAGES: Mapping[str, tuple[_Change, tuple[str, ...], bool]] = {
-    "lost head": (_lost("head"), _ANY, True),
-    "lost middle": (_lost("middle"), _ANY, True),
-    "lost tail": (_lost("tail"), _ANY, True),
-    "doubled durations": (_doubled, ("device",), False),
-    "shorter durations": (_cut_short, ("device",), False),
-    "durations of 0": (_without_duration, ("device",), False),
-    "shifted stream": (_shifted, ("device",), False),
-    "zeroed times": (_zeroed, ("device", "operators"), False),
-    "missing returns": (_not_returned, ("calls", "operators"), False),
+_OF_DEVICES = ("device", "kernels", "copies", "communication")
+_ANY = (*_OF_DEVICES, "calls", "operators", "python", "steps", "launches", "memory")
+DAMAGES: Mapping[str, tuple[_Change, tuple[str, ...]]] = {
+    "lost head": (_lost("head"), _ANY),
+    "lost middle": (_lost("middle"), _ANY),
+    "lost tail": (_lost("tail"), _ANY),
+    "doubled durations": (_doubled, ("device",)),
+    "shorter durations": (_cut_short, ("device",)),
+    "durations of 0": (_without_duration, ("device",)),
+    "shifted stream": (_shifted, ("device",)),
+    "zeroed times": (_zeroed, ("device", "operators")),
+    "missing returns": (_not_returned, ("calls", "operators")),
 }
-"""By name: the damage, the kinds of records, and whether records without times of their own can be damaged so."""
+"""By name: the damage, and the kinds of records that can be damaged so."""
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
@@ -317,19 +128,31 @@ _OF_FIGURES = {
     "parts": (*KERNELS, *COMMUNICATION, *HOST, *STEPS),
     "causes": (*KERNELS, *COMMUNICATION, *HOST, *STEPS),
     "kernels": KERNELS,
+    "copies": (*KERNELS, "cop(y|ies)"),
+    "collectives": (*COMMUNICATION, *KERNELS),  # which are kernels on a GPU
+    "memory": MEMORY,
     "step": (*STEPS, *KERNELS),
 }
 
 
 def _figures(run: Profile) -> dict[str, dict[str, float]]:
     advice = run.advice()
-    kernels = run.by("kernel")
+    kernels, peaks = run.by("kernel"), run.summary.memory_peaks
+    copies = run.tasks[run.tasks["task_type"].astype(str).str.contains("memcpy|memset|sdma", case=False)]
     return {
         "parts": {name: float(time) for name, time in advice.parts().items()},
         "causes": {str(row["cause"]): float(row["time_ns"]) for _, row in advice.budget().iterrows() if row["cause"]},
         "kernels": dict(zip(kernels["kernel"].astype(str), kernels["total_ns"].astype(float), strict=True)),
+        "copies": _sums(copies, "task_type"),
+        "collectives": _sums(run.communication, "name"),
+        "memory": _sums(peaks.assign(duration_ns=peaks["allocated_bytes"]), "component"),
         "step": {"": float(advice.step_ns)},
     }
+
+
+def _sums(rows: pd.DataFrame, name: str) -> dict[str, float]:
+    sums = rows["duration_ns"].astype(float).groupby(rows[name].astype(str)).sum()
+    return {str(key): float(value) for key, value in sums.items()}
 
 
 def _moved(before: Mapping[str, float], now: Mapping[str, float], whole: float) -> float:
@@ -354,7 +177,7 @@ class Verdict:
 
 
 def _loop(folder: Path) -> Path:
-    """Write a trace of six steps of ten kernels, of which each step waits for all."""
+    """Write a trace of six steps of ten kernels and a copy, of which each step waits for all, and a block of memory."""
     folder.mkdir(parents=True, exist_ok=True)
     trace = KinetoTrace()
     for step in range(6):
@@ -368,8 +191,19 @@ def _loop(folder: Path) -> Path:
             trace.operator("aten::mm", at, 15, number, Ev_Idx=first + 1 + number - 10 * step)
             trace.slice("cuda_runtime", "cudaLaunchKernel", at + 2, 4, **ids)
             trace.on_gpu("kernel", f"gemm_{number % 3}", at + 10, 12, 0, stream=7, **ids)
+        trace.slice("cuda_runtime", "cudaMemcpyAsync", begin + 206, 3, correlation=4000 + step)
+        trace.on_gpu("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", begin + 212, 6, 0, correlation=4000 + step)
         trace.slice("cuda_runtime", "cudaDeviceSynchronize", begin + 210, 15, correlation=5000 + step)
+        for at, size, total in ((4, 512 * (1 + step), 512 * (1 + step)), (230, -512 * (1 + step), 0)):
+            trace.memory(begin + at, size, 4096, total, device=0, reserved=1 << 20)
     return trace.write(folder / "loop.pt.trace.json")
+
+
+_PUBLISHED = (
+    ("text of torch_npu", "text", REAL["text of torch_npu"]),
+    ("database of torch_npu", "database", REAL["database of torch_npu"]),
+    ("raw data of many launches", "raw", "raw/sliced_2k"),
+)
 
 
 def sources() -> Iterator[tuple[str, str, Callable[[Path], Path]]]:
@@ -377,20 +211,19 @@ def sources() -> Iterator[tuple[str, str, Callable[[Path], Path]]]:
     yield "trace of torch", "kineto", GENERATED["trace of torch"]
     yield "trace of a loop", "kineto", _loop
     yield "text of a simulated job", "text", GENERATED["text of a simulated job"]
+    yield "database of a loop", "database", database_of_a_loop
     yield "raw data of the simulator", "raw", GENERATED["raw data of the simulator"]
-    for name, form in (("text of torch_npu", "text"), ("database of torch_npu", "database")):
-        place = FOLDER / REAL[name]
-        if place.is_dir():
-            yield name, form, partial(copied, place)
-
-
-_READ = {"kineto": _kineto, "text": _text, "database": _database, "raw": _raw}
+    yield "raw data of a simulated loop", "raw", GENERATED["a recording of the simulator"]
+    for name, form, place in _PUBLISHED:
+        if (FOLDER / place).is_dir():
+            yield name, form, partial(copied, FOLDER / place)
 
 
 def is_find(verdict: Verdict) -> bool:
     """Return whether a damage that breaks an invariant moved a figure in silence, or anything crashed."""
     return verdict.outcome == "crash" or (
-        verdict.outcome == "silent" and not CANNOT_TELL.search(f"{verdict.source}: {verdict.damage}")
+        verdict.outcome == "silent"
+        and not any(re.search(pattern, f"{verdict.source}: {verdict.damage}") for pattern in CANNOT_TELL)
     )
 
 
@@ -401,22 +234,24 @@ def trials(seeds: Sequence[int], only: str = "", damaged: str = "") -> Iterator[
             continue
         with tempfile.TemporaryDirectory(prefix="npuprof-physical-") as folder:
             sound = write(Path(folder) / "sound")
+            records = READERS[form](sound)
+            records.write(records.rows)  # without the vendor's sums, which is no damage
             intact = load(sound)
             figures, notes = _figures(intact), _notes(intact)
-            kinds = Counter(row.kind for row in _READ[form](sound).rows)
+            kinds = Counter(kind for row in records.rows for kind in row.kinds)
             (Path(folder) / "copy").mkdir()
-            for damage, (change, of, untimed) in DAMAGES.items():
-                for kind in of if re.search(damaged, damage) else ():
-                    if kinds[kind] < 5 or (form not in _TIMED and not untimed):
+            for damage, (change, of) in DAMAGES.items():
+                for kind in of:
+                    if kinds[kind] < _LEAST or not re.search(damaged, f"{damage} of {kind}"):
                         continue
                     for seed in seeds:
                         shutil.rmtree(Path(folder) / "copy", ignore_errors=True)
                         path = Path(folder) / "copy" / sound.name
                         path.parent.mkdir()
                         (shutil.copytree if sound.is_dir() else shutil.copyfile)(sound, path)
-                        records = _READ[form](path)
+                        records = READERS[form](path)
                         chance = random.Random(f"{damage} {kind} {seed}")
-                        change([row for row in records.rows if row.kind == kind], chance)
+                        change([row for row in records.rows if kind in row.kinds], chance)
                         records.write(records.rows)
                         yield _judged(name, f"{damage} of {kind}", seed, path, figures, notes)
             for seed in seeds if form == "kineto" and re.search(damaged, _MERGED) else ():
@@ -427,7 +262,7 @@ def trials(seeds: Sequence[int], only: str = "", damaged: str = "") -> Iterator[
 
 def _merged(form: str, name: str, seed: int, path: Path) -> Verdict:
     """Return what comes of a trace into which that of another process was merged: a set, or an error."""
-    records = _READ[form](path)
+    records = READERS[form](path)
     assert records.merge is not None
     records.merge(random.Random(f"{_MERGED} {seed}"))
     records.write(records.rows)

@@ -24,6 +24,7 @@ from npuprof.sources.raw.records.folders import tables_of
 from npuprof.tables.notes import Notes
 from npuprof.words.quantities import share
 
+_SMALL = 0.01  # of the time of kernels
 _FEW = 16  # tasks that were launched before the collection began may run beside later ones
 _SWITCHES = {
     "l2CacheTaskProfiling": "l2_cache.data.{}",
@@ -61,7 +62,11 @@ def _note_unlaunched(run: DecodedLaunches, notes: Notes) -> None:
     if count := int(np.count_nonzero(unknown)):
         of_kernels = _share(unknown & launches.is_kernel, launches.is_kernel, run)
         message = f"device tasks have no launch in task_track ({of_kernels} of kernel time): their calls and names are"
-        is_lawful = count <= _FEW or bool((run.api.level == enums.MODEL).any())
+        time, whole = (
+            int(run.tasks.duration_ns[rows & launches.is_kernel].sum()) for rows in (unknown, launches.is_kernel)
+        )
+        few = count <= _FEW and time <= _SMALL * whole
+        is_lawful = few or bool((run.api.level == enums.MODEL).any())
         if is_lawful and len(run.tracks.stamp_ns):
             notes.info("task_track", f"{message} missing, and operators", count)
         else:
