@@ -142,5 +142,5 @@ def unquoted(text: str) -> str:
 
 
 def refusal(text: str, kind: str, reason: str, example: str) -> OptionsError:
-    """Return the error for a text that is no condition, which shows a good one."""
+    """Return the error for a text that is no condition, with a valid example."""
     return OptionsError(f"{' '.join(text.split())!r} is no {kind}: it {reason}. Such as: {example}")

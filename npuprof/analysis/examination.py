@@ -509,12 +509,13 @@ def _outside(tables: _Tables, recorded: tuple[int, int] | None) -> Iterator[Viol
 
 
 def _beyond_collectives(tables: _Tables) -> Iterator[Violation]:
-    """Yield the tasks of collectives that ran before or after their collective, which lasts as long as they do."""
+    """Yield the tasks of collectives that begin before their collective or end after it."""
     steps, whole = tables["communication_tasks"], tables["communication"]
-    steps = steps[steps["op_id"].notna().to_numpy(bool)]
-    if not len(steps) or not len(whole):
+    of = steps["op_id"].to_numpy(np.int64, na_value=-1)
+    is_known = (of >= 0) & (of < len(whole))
+    steps, of = steps[is_known], of[is_known]
+    if not len(steps):
         return
-    of = steps["op_id"].to_numpy(np.int64)
     starts, begins = steps["start_ns"].to_numpy(np.int64), whole["start_ns"].to_numpy(np.int64)[of]
     ends = starts + steps["duration_ns"].to_numpy(np.int64)
     away = np.maximum(begins - starts, ends - begins - whole["duration_ns"].to_numpy(np.int64)[of])
@@ -892,10 +893,8 @@ def _calls(every: _Tables) -> Iterator[Dangling]:
     of_gpu = tasks["task_type"].isin(_OF_GPU).to_numpy() & (len(api) == 0)
     is_due = (is_called.any() | of_gpu) & ~tasks["task_type"].isin(UNLAUNCHED).to_numpy()
     begun = _ids(every["operators"], "external_id")
-    operator = _ids(tasks, "external_id")
-    within = np.isin(
-        operator, begun[begun != ABSENT]
-    )  # so that its call, too, was made while the operator was recorded
+    # The call of a recorded operator was made while it was recorded, too.
+    within = np.isin(_ids(tasks, "external_id"), begun[begun != ABSENT])
     rows = ~is_called & ((effects[0] > first) | (within & (effects[0] != ABSENT))) & is_due
     message = "a task names a call that is not in api: counts and times of calls are too low, and its link is missing"
     yield Dangling("tasks", rows, message)

@@ -38,7 +38,7 @@ class Prediction(LongText):
     gains_ns
         For a run, the gain of each step that the mean is over.
     of_job
-        Whether the times are those of a job, which begin with its first collective.
+        Whether this predicts a job, whose time begins with its first collective.
     """
 
     recorded_ns: int

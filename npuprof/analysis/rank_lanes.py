@@ -64,7 +64,7 @@ class _Lane:
     start_ns, length_ns
         Start and duration of each kernel.
     row, op, group
-        The row of each collective in the job, its number, and that of its group.
+        The row of each collective in the job, its number, and the number of its group.
     arrive_ns, end_ns
         Start and end of each collective.
     spans
@@ -173,11 +173,11 @@ class Lanes:
 
     def extra_ns(self, ranks: Collection[int]) -> int:
         """Return how much longer the slowest of some ranks takes in a step, apart from waits."""
-        recorded = _lags(self)
-        slower = self._without(ranks, recorded)
-        if slower is None:
+        _, recorded = self._variants[0]
+        usual = self._without(ranks, recorded)
+        if usual is None:
             return 0
-        lanes, lags = slower
+        lanes, lags = usual
         more = [
             float(lane.length_ns.sum() - other.length_ns.sum() + sum(each.sum() for each in (before - after, late)))
             for lane, other, before, after, late in zip(
@@ -204,7 +204,7 @@ class Lanes:
                 return None
             recorded = _replay(each, lags)
             gain, upper = (recorded - _replay(*faster) for faster in (usual, fastest))
-            if not np.isfinite(gain):
+            if not np.isfinite([gain, upper]).all():
                 return None
             gains.append(max(0, round(gain / self.steps)))
             most = max(most, gains[-1], round(upper / self.steps))
@@ -254,7 +254,7 @@ class Lanes:
 def _pace(usual_ns: Floats, lane: _Lane) -> Floats:
     """Return by what the duration of each kernel is multiplied if its rank computes as long as usual.
 
-    The factor is that of all steps, and changes with them if it surely does, as where a card becomes hot.
+    All steps have one factor, unless a trend is significant, as of a card that becomes hot.
     """
     times = lane.by_step()
     factors = np.full(len(times), usual_ns.sum() / max(float(times.sum()), 1.0))
@@ -435,10 +435,7 @@ def _rows_of(program: int, found: Sequence[_Lane]) -> tuple[Floats, Floats, Int6
 
 
 def _in_a_row(needs: Int64, gates: Int64, times: tuple[Floats, Floats, Int64]) -> Iterator[tuple[int, int]]:
-    """Yield collectives of a program one of which waits for the other, in order: no kernel runs between both.
-
-    Those of a group are in order anyway.
-    """
+    """Yield pairs of collectives of different groups of which the second waits for the first without a kernel."""
     arrive, end, group = times
     order = np.argsort(np.median(arrive, axis=0), kind="stable").tolist()
     waited: dict[int, list[int]] = {}
@@ -516,7 +513,7 @@ def _lags(played: Lanes) -> _Lags:
 
 
 def _of_other_steps(played: Lanes, lags: _Lags) -> _Lags:
-    """Return lags of which each is the median of those in other steps of its rank that run the same."""
+    """Return lags that are fitted without their own step: medians of the rank's other steps of the same program."""
     kernels, collectives, moving = [], [], lags.moving.copy()
     for lane, *times in zip(played.lanes, lags.kernels, lags.collectives, strict=True):
         usual = [each.copy() for each in times]

@@ -137,14 +137,14 @@ class Job:
         )
 
     def _apart_ns(self, sends: pd.DataFrame) -> pd.Series[int]:
-        """Return how far the two ends of the messages of each group are apart in sum, but for what is usual."""
+        """Return for each group the sum of the distances between the ends of its messages, without usual ones."""
         end = sends["start_ns"] + sends["wait_ns"] + sends["moving_ns"]
         ends = sends.assign(end=end).groupby(["group", "op"])["end"]
         apart = ends.max() - ends.min()
         return apart.where(apart > CLOSE_NS, 0).groupby(level=0).sum()
 
     def _crossing(self, sends: pd.DataFrame) -> set[int]:
-        """Return the groups with a message one side of which ends before the other begins."""
+        """Return the groups with a message whose sides do not overlap in time."""
         end = sends["start_ns"] + sends["wait_ns"] + sends["moving_ns"]
         latest = sends["start_ns"].groupby(sends["op"]).transform("max")
         return set(sends["group"][end < latest - CLOSE_NS].tolist())

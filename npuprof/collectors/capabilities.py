@@ -20,7 +20,7 @@ from npuprof.options import SPECIFICATION, Options, has_value, lacks, refusal
 # Their markers (torch_npu: points in time only, not ranges) have no domain field, so the recording keeps the domain.
 DOMAINS_KEPT_BESIDE = frozenset({"acl", "simulator", "msprof", "kineto", "torch_npu"})
 
-# Their markers are those of the NPU's activity: without it, they are lost without a word.
+# They record markers only while they record the NPU, and say nothing when they drop them.
 MARKS_OF_NPU = frozenset({"torch_npu"})
 
 # The calls that launch device work pass through Python, where their stacks can be taken.

@@ -364,7 +364,7 @@ class _Sampler:
         if len(path) > _MAX_DEPTH:
             self._too_deep = True
         numbers = [self._tree.frame(each) for each in path]
-        # Of what waits, the line of its `await`, not that of what runs the loop.
+        # A coroutine that waits has its line at the `await`; the frames of the event loop have no line of the user.
         are_users = self._tree.are_users
         at = next((at for at in range(len(path) - 1, -1, -1) if are_users[numbers[at]]), -1)
         return self._tree.node(numbers[:_MAX_DEPTH]), 0 if at < 0 else path[at].f_lineno or 0

@@ -67,7 +67,7 @@ class Noise:
 
     @property
     def of_runs(self) -> bool:
-        """Whether a side has several runs, which tell how much these vary; else only that of steps is known."""
+        """Whether a side has several runs, so that the variation between runs is known, not only between steps."""
         return not self._balanced.in_sequence
 
     def columns(self, nodes: pd.DataFrame, a: Int64, b: Int64, delta: Int64) -> dict[str, Any]:

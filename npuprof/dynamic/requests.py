@@ -28,13 +28,9 @@ NOW = -1
 HERE = Path()
 """The directory for recordings in the templates: the working directory."""
 
-_WHEN_AND_WHERE = frozenset(
-    {
-        *("start_step", "stop_step", "warmup", "active", "is_valid"),
-        *("is_rank", "rank_list", "prof_dir", "prof_path", "npuprof"),
-    }
-)
-"""Keys whose wrong value rejects the file: without it, other steps or ranks would be recorded, or elsewhere."""
+# A wrong value of these rejects the file: without it, other steps or ranks would be recorded, or elsewhere.
+_WHEN = frozenset({"start_step", "stop_step", "warmup", "active", "is_valid"})
+_WHERE = frozenset({"is_rank", "rank_list", "prof_dir", "prof_path", "npuprof"})
 
 Dialect = Literal["torch_npu", "mindspore"]
 Warn = Callable[[str], object]
@@ -295,7 +291,7 @@ def _convert(plain: Mapping[str, Any], table: Mapping[str, keys.Key], where: str
         try:
             taken[name] = key.take(where + name, value)
         except OptionsError as error:
-            if warn is None or name in _WHEN_AND_WHERE:
+            if warn is None or name in _WHEN | _WHERE:
                 raise
             warn(f"{where}{name} left out: {error}")
             if key.default is not None:

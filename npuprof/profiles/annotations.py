@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +15,8 @@ from npuprof.errors import NpuprofError, OptionsError, describe_failure
 from npuprof.files import atomic
 from npuprof.files.small_files import read_json
 from npuprof.parameters import checked
+from npuprof.profiles.table_attributes import RunFacts
 from npuprof.recordings.recording import FILE_NAME as RECORDING
-from npuprof.tables.info import Info
 from npuprof.words.texts import encodable
 
 FILE_NAME = "annotations.json"
@@ -38,13 +37,8 @@ class _Annotations:
 
 
 @checked
-class ProfileAnnotations:
+class ProfileAnnotations(RunFacts):
     """The notes on a run."""
-
-    @property
-    @abstractmethod
-    def info(self) -> Info:
-        """Facts about the run."""
 
     @property
     def annotations(self) -> pd.DataFrame:

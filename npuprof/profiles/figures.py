@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from npuprof.figures.with_fallback import with_fallback
 from npuprof.parameters import checked
-from npuprof.profiles.table_attributes import TableAttributes
+from npuprof.profiles.table_attributes import RunFacts, TableAttributes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -232,15 +232,10 @@ class Figures(TableAttributes):
 
 
 @checked
-class ProfileFigures(Figures):
+class ProfileFigures(Figures, RunFacts):
     """The figures of a :class:`npuprof.Profile`."""
 
     tables: MutableMapping[str, pd.DataFrame]
-
-    @property
-    @abstractmethod
-    def info(self) -> Info:
-        """Facts about the run."""
 
     @property
     @abstractmethod

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pandas as pd
 
 from npuprof.parameters import checked
-from npuprof.tables.info import Info
+from npuprof.profiles.table_attributes import RunFacts
 
 if TYPE_CHECKING:
     from npuprof.analysis.accounting import Accounting
@@ -23,15 +23,10 @@ _Run = TypeVar("_Run", bound="ProfileReplay")
 
 
 @checked
-class ProfileReplay:
+class ProfileReplay(RunFacts):
     """Predictions and the critical path from the replay of a run."""
 
     tables: MutableMapping[str, pd.DataFrame]
-
-    @property
-    @abstractmethod
-    def info(self) -> Info:
-        """Facts about the run."""
 
     @property
     @abstractmethod

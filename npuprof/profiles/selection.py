@@ -13,6 +13,7 @@ import pandas as pd
 from npuprof.arrays import Bools, Int64
 from npuprof.errors import NpuprofError, OptionsError
 from npuprof.parameters import checked
+from npuprof.profiles.table_attributes import RunFacts
 from npuprof.sources.base import Decoded
 from npuprof.tables.info import Info, Selected
 from npuprof.tables.notes import Notes
@@ -63,15 +64,10 @@ class _Selection:
 
 
 @checked
-class ProfileSelection:
+class ProfileSelection(RunFacts):
     """The selected part of a run."""
 
     tables: MutableMapping[str, pd.DataFrame]
-
-    @property
-    @abstractmethod
-    def info(self) -> Info:
-        """Facts about the run."""
 
     @abstractmethod
     def advice(self) -> Advice:

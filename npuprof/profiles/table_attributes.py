@@ -1,4 +1,4 @@
-"""The tables of a run or of a set of ranks as attributes."""
+"""The tables of a run or of a set of ranks as attributes, and the facts about a run."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from npuprof.tables.schema import SCHEMA
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from npuprof.tables.info import Info
 
 
 class _Table:
@@ -26,6 +28,15 @@ class _Table:
 
     def __get__(self, run: TableAttributes | None, owner: type) -> Any:
         return self if run is None else run._named(self._name)
+
+
+class RunFacts(ABC):
+    """What the parts of a profile read of it."""
+
+    @property
+    @abstractmethod
+    def info(self) -> Info:
+        """Facts about the run."""
 
 
 class TableAttributes(ABC):

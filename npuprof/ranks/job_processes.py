@@ -107,7 +107,7 @@ class JobProcesses:
 
 
 def _born(path: Path) -> tuple[int, int]:
-    """Return when the process of a recording was started, among those of its machine; zeros if it is not known."""
+    """Return the start tick and the number of the process of a recording; zeros if they are unknown."""
     try:
         born = Recording.read(path).process.get("born")
     except NpuprofError:

@@ -344,7 +344,7 @@ class ProfileSet(LongText, Exports):
 
         ranks = self._ranks
         whole = job.explaining(job.job_facts(ranks.unread() if self._is_large() else ranks))
-        if self._is_large():  # whatever else was read: its steps would be others than those of small files
+        if self._is_large():  # ranks that were read otherwise would have steps of another definition
             ranks = ranks.unread(whole)
         facts = job.job_facts(ranks, whole)
         return advise_job(facts, self.explore, render=render_advice)

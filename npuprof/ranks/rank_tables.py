@@ -77,7 +77,7 @@ class RankTables:
         return stacked(frames).sort_values("run", kind="stable", ignore_index=True) if frames else nothing(name)
 
     def unread(self, but: Collection[int] = ()) -> RankTables:
-        """Return the tables as if no run had been read whose small files have its steps, but those of some ranks."""
+        """Return the tables as if only the small files of runs had been read, apart from the runs of some ranks."""
         rows = set(self.scans.rows_of("step_times")) & set(self.runs.rows_read)
         rows -= {row for rank, row in self.runs.newest.items() if rank in but}
         if not rows:

@@ -268,7 +268,7 @@ class ActiveRun(RecordedRun):
                 self._pass_facts,
                 self._stop_native,
                 self._stop_collector,  # again: an interrupt may have come before the first call had an effect
-                self._stop_recorders,  # after the front end, which would record what this takes
+                self._stop_recorders,  # after the front end, which would record this work too
                 self._note_outage,
                 self._save_first,
                 self.save,  # again, for the same reason

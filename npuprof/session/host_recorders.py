@@ -67,7 +67,7 @@ class HostRecorders:
 
             lines = LineRecorder(self._clock, directory / LINES_JOURNAL_FILE_NAME, self._cell)
         if self._cell is not None:
-            from npuprof.lines import call_stacks  # noqa: F401 - before the front end, which would record its import
+            from npuprof.lines import call_stacks  # noqa: F401 - the front end would record a later import
         if self._cell is not None and self._cell.file and self._options.code:
             recording.code[self._cell.name] = repaired(self._cell.text)
         if self._cell is not None and (number := self._cell.number_of(self._cell.file)):

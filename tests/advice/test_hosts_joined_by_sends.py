@@ -146,7 +146,7 @@ def test_one_lost_message_bounds_the_gain(rank: int, barrier: bool, tmp_path: Pa
 
 
 @pytest.mark.parametrize("barrier", [False, True])
-def test_as_many_messages_that_do_not_pair_bound_the_gain(barrier: bool, tmp_path: Path) -> None:
+def test_unpaired_messages_bound_the_gain(barrier: bool, tmp_path: Path) -> None:
     plan, faults = replace(_PLAN, barrier=barrier), Faults(slow_ranks={5: 0.06})
     folder = written(plan, faults, tmp_path)
     lose(folder, 1, 1, 3)
@@ -192,7 +192,7 @@ def test_one_stage_of_several_cannot_be_called_even(tmp_path: Path) -> None:
     assert advised(folder)["pipeline_imbalance"].state == "cannot tell"
 
 
-def test_a_healthy_job_with_lost_sends_is_not_called_clean(tmp_path: Path) -> None:
+def test_lost_sends_are_not_called_clean(tmp_path: Path) -> None:
     folder = written(_PLAN, Faults(clock_ms=2000.0), tmp_path)
     without_a_send(folder, range(4, 8))
     advice = advised(folder)

@@ -256,11 +256,7 @@ def _cells(jobs: Sequence[Judged]) -> list[str]:
         for job in others
     )
     return [
-        f"{len(costly)}",
-        f"{named / max(1, len(costly)):.1%}",
-        f"{innocent}",
-        f"{PLAN.ranks * len(jobs):,}",
-        f"{np.median(offs):.1%}, {np.quantile(offs, 0.95):.1%}" if len(offs) else "",
+        *blamed_training.blame_cells(len(costly), named, innocent, PLAN.ranks * len(jobs), offs),
         f"{inside} of {len(others)}",
     ]
 

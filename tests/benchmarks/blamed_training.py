@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from npuprof.loading import load_set
 from npuprof.profiles.profile import Profile
@@ -159,6 +160,17 @@ def table(jobs: Sequence[Judged]) -> list[str]:
     ]
 
 
+def blame_cells(costly: int, named: int, innocent: int, ranks: int, offs: npt.NDArray[np.float64]) -> list[str]:
+    """Return cells of a table: costly faults, the share named, innocent ranks named, all ranks, and errors of gains."""
+    return [
+        f"{costly}",
+        f"{named / max(1, costly):.1%}",
+        f"{innocent}",
+        f"{ranks:,}",
+        f"{np.median(offs):.1%}, {np.quantile(offs, 0.95):.1%}" if len(offs) else "",
+    ]
+
+
 def _cells(jobs: Sequence[Judged]) -> list[str]:
     costly = [(job, subject) for job in jobs for subject in job.costly]
     named = sum(subject <= job.said for job, subject in costly)
@@ -167,12 +179,9 @@ def _cells(jobs: Sequence[Judged]) -> list[str]:
     holds = sum(
         job.gain[0] <= (1 + _NEAR) * job.true_gain and job.true_gain <= (1 + _NEAR) * job.gain[1] for job in told
     )
+    innocent, ranks = sum(len(job.innocent) for job in jobs), sum(job.plan.ranks for job in jobs)
     return [
-        f"{len(costly)}",
-        f"{named / max(1, len(costly)):.1%}",
-        f"{sum(len(job.innocent) for job in jobs)}",
-        f"{sum(job.plan.ranks for job in jobs):,}",
-        f"{np.median(offs):.1%}, {np.quantile(offs, 0.95):.1%}" if len(offs) else "",
+        *blame_cells(len(costly), named, innocent, ranks, offs),
         f"{int((offs <= _NEAR).sum())} of {len(told)}",
         f"{holds} of {len(told)}",
     ]

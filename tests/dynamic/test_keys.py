@@ -241,7 +241,7 @@ def test_no_value_of_any_key_ends_in_anything_but_an_answer(table: dict[str, key
         ({"start_step": 1, "analyse": 1, "async_mode": "x"}, "async_mode left out"),
     ],
 )
-def test_what_is_invalid_is_left_out_and_the_rest_applies(plain: dict[str, Any], told: str) -> None:
+def test_leaves_out_invalid_keys_alone(plain: dict[str, Any], told: str) -> None:
     messages: list[str] = []
     request = understand({**plain, "profile_memory": True, "with_stack": True}, warn=messages.append)
     assert request.options.memory

@@ -151,7 +151,7 @@ for _ in range({count}):
 
 
 @pytest.mark.long
-def test_the_first_process_is_rank_zero_however_late_it_works(tmp_path: Path) -> None:
+def test_first_process_is_rank_zero(tmp_path: Path) -> None:
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
         started = []
         for number, seconds in enumerate((2.0, 1.0, 0.0)):

@@ -82,7 +82,7 @@ def _imbalance(facts: JobFacts, played: Job, parts: Sequence[Part]) -> Finding:
 
 
 def _of_which(stages: Sequence[Sequence[int]]) -> str:
-    """Return which rank of a stage the time of the stage is that of; empty if each stage has one."""
+    """Return which rank's time counts for a stage; empty if each stage has one rank."""
     sizes = {len(stage) for stage in stages}
     if sizes == {1}:
         return ""

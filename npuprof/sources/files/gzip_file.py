@@ -37,7 +37,7 @@ def is_plain(path: Path) -> bool:
 
 
 def is_implausible(unpacked_bytes: int, packed_bytes: int) -> bool:
-    """Return whether the beginning of an archive shrank more than that of any result: it was made to harm."""
+    """Return whether an archive expands more than any result does, as a decompression bomb."""
     return unpacked_bytes >= _CHECKED_BYTES and unpacked_bytes > packed_bytes * _MAX_RATIO_OF_ALL
 
 

@@ -37,7 +37,7 @@ def test_sequences_differ_between_replicas_only() -> None:
     assert lengths[0] == lengths[1] != lengths[2] == lengths[3]
 
 
-def test_members_of_a_group_end_together_after_the_last_begins() -> None:
+def test_members_of_a_group_end_together() -> None:
     job = simulate_training(_PLAN)
     for group in ((0, 1), (2, 3)):
         of_ranks = [
