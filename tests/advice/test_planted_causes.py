@@ -189,7 +189,7 @@ def planted(shell: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         shell.run_cell(_SETUP, store_history=True)
         shell.run_cell("for target in (produce, hold): threading.Thread(target=target, daemon=True).start()")
         yield shell
-        shell.run_cell("stop.set(); pool.shutdown()")
+        shell.run_cell("stop.set(); pool.shutdown()\nwhile not batches.empty(): batches.get()")  # a full queue blocks
     for name in [name for name in sys.modules if name.startswith("planted_")]:
         del sys.modules[name]
 

@@ -63,7 +63,7 @@ def test_the_loop_of_a_script_makes_steps_and_its_lines_have_their_costs(tmp_pat
     assert shown == "begins a The text of the module.\n"
     assert run.info.simulated
     assert not run.info.failed
-    told = r"mean of 9 steps,.* the loop of line 23; 6 of the loop of line 26 take"  # a median may stand between
+    told = r"mean of 9 steps[,:].* the loop of line 23; 6 of the loop of line 26 take"  # outliers may stand between
     assert re.search(told, run.advice().headline())
     script = str(tmp_path / "train.py")
     assert set(run.statements["file"]) == {script}
