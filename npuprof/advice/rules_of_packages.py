@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 
 from npuprof.advice.facts import Facts
 from npuprof.advice.finding import Finding, Rule
@@ -17,20 +14,7 @@ ENTRY_POINTS = "npuprof.rules"
 
 def rules() -> list[Rule]:
     """Return npuprof's rules and those of other packages; one that cannot be loaded fails where it is checked."""
-    return [*RULES, *map(_load, _entries(tuple((folder, _changed_ns(folder)) for folder in sys.path)))]
-
-
-@lru_cache(maxsize=1)
-def _entries(_: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """Return the entry points, which are looked for again if a folder of packages has changed."""
-    return tuple(entry_points(group=ENTRY_POINTS))
-
-
-def _changed_ns(folder: str) -> int:
-    try:
-        return Path(folder).stat().st_mtime_ns
-    except OSError:
-        return 0
+    return [*RULES, *map(_load, entry_points(group=ENTRY_POINTS))]
 
 
 def _load(entry: EntryPoint) -> Rule:

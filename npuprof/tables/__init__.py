@@ -13,7 +13,7 @@ Use :func:`build` to make a table from arrays, :func:`empty` for a table that a 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -60,17 +60,9 @@ def build(name: str, columns: Mapping[str, Any], only: Collection[str] = ()) -> 
             without_rows[key] = values
         return without_rows
     data = {column.name: _column(table, column, columns, length) for column in table.columns}
-    columns_of_frame = data | added
-    frame: pd.DataFrame = pd.DataFrame(dict(enumerate(columns_of_frame.values())), copy=False)
+    frame: pd.DataFrame = pd.DataFrame(data | added, copy=False)
     frame.index = pd.RangeIndex(len(frame))
-    frame.columns = _labels(tuple(columns_of_frame))
     return frame
-
-
-@lru_cache(maxsize=256)
-def _labels(names: tuple[str, ...]) -> pd.Index[Any]:
-    """Return the labels of columns, which find a column much faster once they are shared."""
-    return pd.Index(names)
 
 
 def _column(table: Table, column: Column, columns: Mapping[str, Any], length: int) -> Any:
