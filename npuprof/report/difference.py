@@ -315,6 +315,8 @@ def _is_significant(difference: Difference) -> bool:
 
 
 def _interval(low: float, high: float) -> str:
+    if low >= 1:  # `_size` counts in times from twice as long on
+        return f"{1 + low:,.1f} to {1 + high:,.1f} times"
     first, second = signed_share(low), signed_share(high)
     return _minus(f"{first.removesuffix(' %')} to {second}")
 

@@ -26,6 +26,15 @@ def _steps(made: Profile, lengths: list[int]) -> Profile:
     return profile({"kernels": kernels, "steps": made.steps.assign(start_ns=starts, duration_ns=times)})
 
 
+@pytest.mark.slow
+def test_interval_of_much_longer_steps_is_in_times() -> None:
+    lengths = [20_000_000, 20_400_000, 19_600_000, 20_100_000, 19_900_000, 20_200_000, 19_800_000, 20_000_000]
+    sides = [_steps(run([_MODEL] * 8), [length // by for length in lengths]) for by in (1, 10)]
+    found = re.search(r"95 % interval ([\d.]+) to ([\d.]+) times\.", " ".join(str(sides[0] - sides[1]).split()))
+    assert found is not None
+    assert float(found[1]) < 10 < float(found[2])
+
+
 def _times(text: str) -> list[float]:
     """Return the figures of a waterfall in nanoseconds, in order."""
     units = {"ns": 1, "µs": 1_000, "ms": 1_000_000, "s": 10**9}
