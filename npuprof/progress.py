@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import _thread
 import shutil
 import sys
 import threading
@@ -115,18 +116,26 @@ def patience(subject: str) -> Iterator[None]:
 
     Shown where progress is shown, or else once on standard error.
     """
-    ended = threading.Event()
-    thread = threading.Thread(target=_show_waiting, args=(subject, ended), name="npuprof-patience", daemon=True)
+    ended, cleared = threading.Event(), threading.Event()
+
+    def show() -> None:
+        try:
+            _show_waiting(subject, ended)
+        finally:
+            cleared.set()
+
+    began_s = time.monotonic()
     try:
-        thread.start()
+        # Thread.start would wait forever for a thread that finds no memory to begin.
+        _thread.start_new_thread(show, ())
     except RuntimeError:  # no thread can start, for example while the interpreter shuts down
-        yield
-        return
+        cleared.set()
     try:
         yield
     finally:
         ended.set()
-        thread.join(_TICK_S)
+        if time.monotonic() - began_s > _PATIENCE_S:
+            cleared.wait(_TICK_S)
 
 
 @contextmanager

@@ -127,7 +127,7 @@ def unmeasured_causes(tables: Mapping[str, pd.DataFrame]) -> dict[str, str]:
         names = ("dataloader", "copy_call", "optimizer", "backward_dispatch", "other_operators")
         missing |= dict.fromkeys(names, "the front end of a framework")
     if not len(tables["python"]):
-        missing["python"] = "the activity cpu (with a framework also stacks=True)"
+        missing["python"] = "the activity cpu, in at least 5 ms of Python (with a framework also stacks=True)"
     if not schema.matching(tables["marks"]["message"], lambda name: name == "GC").any():
         missing["python_gc"] = "gc_detect_threshold=1 (where the front end has it)"
     return missing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,17 +49,20 @@ def _text(figure: go.Figure) -> str:
     return f"{figure.layout.title.text} {notes}"
 
 
-def _train(size: int, *, steps: bool) -> None:
+def _train(size: int, *, steps: bool, host_s: float) -> None:
     x = npu.ones((size, size))
     for _ in range(3):
         x = x @ x / size
+        end = time.monotonic() + host_s
+        while time.monotonic() < end:
+            pass
         if steps:
             npuprof.step()
 
 
-def _run(folder: Path, size: int = 64, *, steps: bool = False, **options: Any) -> Profile:
+def _run(folder: Path, size: int = 64, *, steps: bool = False, host_s: float = 0, **options: Any) -> Profile:
     with npuprof.profile(collector="simulator", output=folder, **options) as session:
-        _train(size, steps=steps)
+        _train(size, steps=steps, host_s=host_s)
     return session.result
 
 
@@ -241,14 +245,14 @@ _TRIALS: dict[str, Trial] = {
     "what if: Python": Trial(
         lambda run: _error(lambda: run.what_if(cause={"python": 0})),
         "so its factor has no effect; the activity cpu",
-        lambda folder: _run(folder, activities=("npu",)),
-        lambda folder, _: _run(folder),
+        lambda folder: _run(folder, activities=("npu",), host_s=0.02),
+        lambda folder, _: _run(folder, host_s=0.02),
     ),
     "what if: launches": Trial(
         lambda run: _error(lambda: run.what_if(cause={"python": 0})),
         "the host cannot be replayed: collect with level=1, without captured graphs",
-        lambda folder: _without(_run(folder), "links"),
-        lambda folder, _: _run(folder, level=1),
+        lambda folder: _without(_run(folder, host_s=0.02), "links"),
+        lambda folder, _: _run(folder, level=1, host_s=0.02),
     ),
     "what if: waiting": Trial(
         lambda run: _error(lambda: run.what_if(part={"moving": 0})),
