@@ -37,6 +37,7 @@ MAY_DIFFER: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "operators": {"what": _OF_A_BUSY_HOST},
     "serving": {"slow": _TITLES},
+    "many_processes": {"answer": (r"^copies\b",)},  # a share that fits its segment, or not
     "untouched_code": {"environment": _TITLES},
     "host_bound": {
         "starved": _FRAMES,
