@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import _thread
 import shutil
 import sys
 import threading
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing import parent_process
 from typing import Protocol, TextIO, TypeAlias
 
-from npuprof import interactive
+from npuprof import interactive, threads
 from npuprof.words.quantities import counted
 from npuprof.words.texts import plain_line
 
@@ -31,22 +30,13 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of reading a file, or the elapsed time of a task.
+    """The progress of reading a file, or the elapsed time of a task."""
 
-    Attributes
-    ----------
-    name
-        The file or task.
-    done, total
-        Bytes or rows read so far and in total; `total` is 0 if unknown.
-    unit
-        ``bytes`` or ``rows``; ``s`` for the seconds of a task.
-    """
-
-    name: str
+    name: str  # the file or task
+    # done, total: bytes or rows read so far and in total; `total` is 0 if unknown.
     done: int
     total: int
-    unit: str = "bytes"
+    unit: str = "bytes"  # `bytes` or `rows`; `s` for the seconds of a task
 
     @property
     def fraction(self) -> float:
@@ -116,26 +106,18 @@ def patience(subject: str) -> Iterator[None]:
 
     Shown where progress is shown, or else once on standard error.
     """
-    ended, cleared = threading.Event(), threading.Event()
-
-    def show() -> None:
-        try:
-            _show_waiting(subject, ended)
-        finally:
-            cleared.set()
-
-    began_s = time.monotonic()
+    ended = threading.Event()
+    thread = threading.Thread(target=_show_waiting, args=(subject, ended), name="npuprof-patience", daemon=True)
     try:
-        # Thread.start would wait forever for a thread that finds no memory to begin.
-        _thread.start_new_thread(show, ())
+        threads.start(thread)
     except RuntimeError:  # no thread can start, for example while the interpreter shuts down
-        cleared.set()
+        yield
+        return
     try:
         yield
     finally:
         ended.set()
-        if time.monotonic() - began_s > _PATIENCE_S:
-            cleared.wait(_TICK_S)
+        thread.join(_TICK_S)
 
 
 @contextmanager
@@ -155,7 +137,7 @@ def ticking(text: Callable[[], str]) -> Iterator[None]:
             patient.close()
 
     thread = threading.Thread(target=show, name="npuprof-ticking", daemon=True)
-    thread.start()
+    threads.start(thread)
     try:
         yield
     finally:

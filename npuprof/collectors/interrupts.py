@@ -7,14 +7,13 @@ take minutes, so it runs on a thread that an interrupt need not wait for, and it
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from npuprof import threads
 from npuprof.progress import patience
 
 _MOST_BYTES = 1024  # struct sigaction has 152 bytes on Linux
@@ -38,7 +37,6 @@ def keep_sigint_handler() -> Iterator[None]:
 
 _WHAT = "the collector is flushing"
 _POLL_S = 0.2
-_BEGIN_S = 2.0
 
 
 def flush(stop: Callable[[], None], hold: Callable[[], Callable[[], None]], *, apart: bool) -> None:
@@ -74,16 +72,14 @@ class _Apart:
 
     def wait(self) -> None:
         """Start the stop on a thread and wait for it; an interrupt ends the wait."""
+        thread = threading.Thread(target=self._work, name="npuprof-flush", daemon=True)
         try:
             try:
-                # Thread.start would wait forever for a thread that finds no memory to begin.
-                _thread.start_new_thread(self._work, ())
+                threads.start(thread)
             except RuntimeError:  # no thread can start, for example while the interpreter ends
                 self._work()
-            deadline_s = time.monotonic() + _BEGIN_S
             while not self._ended.wait(_POLL_S):  # a signal just before the wait does not end it
-                if not self._begun and time.monotonic() > deadline_s:
-                    self._work()
+                pass
         except BaseException:
             with self._lock:
                 is_started, self._begun = self._begun, True
@@ -97,7 +93,7 @@ class _Apart:
 
     def _work(self) -> None:
         with self._lock:
-            if self._begun:  # by the thread, or an interrupt came before it
+            if self._begun:  # an interrupt came before the thread
                 return
             self._begun = True
         try:

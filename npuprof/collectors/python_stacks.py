@@ -33,6 +33,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from npuprof import threads
 from npuprof.collectors import await_chains
 from npuprof.collectors.stack_tree import NOTHING, Columns, LoopFrame, StackTree
 from npuprof.errors import CollectorError, SessionError
@@ -212,7 +213,7 @@ class _Sampler:
     def start(self) -> None:
         self._main_tasks.remember_current()
         self._halt.acquire()
-        self._thread.start()
+        threads.start(self._thread)
         if isinstance(self._clock, EmulatingClock):
             self._unwatch = self._clock.watch(self._sample_on_user_thread)
 

@@ -16,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from npuprof import threads
 from npuprof.errors import SessionError
 from npuprof.files import list_files
 from npuprof.lines import call_stacks
@@ -56,10 +57,6 @@ class LineRecorder:
 
     Parameters
     ----------
-    clock
-        The clock of the run.
-    journal
-        The path of the file that receives what is new every tenth of a second.
     cell
         The profiled cell; of a run that spans cells none, and :meth:`add` takes each as it begins.
     """
@@ -92,13 +89,7 @@ class LineRecorder:
         return self._journal.outage
 
     def start(self) -> None:
-        """Start recording on the thread of the cell.
-
-        Raises
-        ------
-        OSError
-            If the journal cannot be created.
-        """
+        """Start recording on the thread of the cell."""
         import numpy as np  # noqa: F401 - before the profiled code: the thread needs it
 
         self._journal.open(self._journal_path)
@@ -107,7 +98,7 @@ class LineRecorder:
             self.add(self._cell)
         call_stacks.current = self._calls
         self._halt.acquire()
-        self._thread.start()
+        threads.start(self._thread)
 
     def add(self, cell: RunningCell) -> None:
         """Record the stamps of a cell that begins, on its thread; without a recording in progress, do nothing."""
@@ -158,13 +149,7 @@ class LineRecorder:
         return [(each.file, each.function) for each in self._calls.lines]
 
     def columns(self) -> Columns:
-        """Return the columns of the file: arrays of integers, and lists of texts.
-
-        Raises
-        ------
-        SessionError
-            While it records.
-        """
+        """Return the columns of the file: arrays of integers, and lists of texts."""
         import numpy as np
 
         if self._running:
@@ -175,15 +160,7 @@ class LineRecorder:
         return columns | {name: list(chain.from_iterable(parts[name])) for name in TEXTS}
 
     def write(self, path: Path) -> None:
-        """Write the file, and remove the journal.
-
-        Raises
-        ------
-        SessionError
-            While it records.
-        NpuprofError
-            If the file cannot be written.
-        """
+        """Write the file, and remove the journal."""
         list_files.write(path, self.columns(), dict.fromkeys(INTEGERS, "int64"))
         self._journal.remove()
 
