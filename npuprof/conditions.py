@@ -100,20 +100,7 @@ class Quantity:
 
 
 def comparisons(text: str, kind: str, example: str) -> list[Comparison]:
-    """Split a condition into its comparisons.
-
-    Parameters
-    ----------
-    text
-        The condition.
-    kind, example
-        What the text should be, such as ``gate``, and a good one, for messages.
-
-    Raises
-    ------
-    OptionsError
-        If a comparison lacks its sign or a side, or has two signs.
-    """
+    """Split a condition into its comparisons."""
     if len(text) > LONGEST:
         raise OptionsError(f"a {kind} has at most {LONGEST:,} characters, and this one has {len(text):,}")
     found, place = [], 0

@@ -23,16 +23,6 @@ def run_demo(output: Path) -> tuple[Profile, Path]:
     ----------
     output
         The directory of the executed notebook, the recordings and the page; created if missing.
-
-    Returns
-    -------
-    tuple
-        The profile of the run, and the path of the self-contained page.
-
-    Raises
-    ------
-    NpuprofError
-        If the packages that execute notebooks are missing, or the notebook fails.
     """
     output.mkdir(mode=0o700, parents=True, exist_ok=True)
     recordings = output / default_output()

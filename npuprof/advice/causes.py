@@ -18,39 +18,18 @@ KEEPS = "{place} keep{s} the {device} waiting"
 
 @dataclass(frozen=True)
 class Cause:
-    """A way to spend the time in which a device has no work.
+    """A way to spend the time in which a device has no work."""
 
-    Attributes
-    ----------
-    name
-        Its key.
-    where
-        Where the time goes, for the documentation.
-    action
-        What to do about it on an NPU, in at most 15 words, with code in backticks.
-    example
-        A line of code that has it.
-    frames
-        What matches a frame of a Python stack, ``file:function``.
-    calls
-        What matches the dotted name of a call in a line's text.
-    causes
-        The causes of idle time that say so, by calls of the runtime and operators
-        (:data:`npuprof.analysis.idle_causes.CAUSES`).
-    title
-        What is wrong and where; the code follows after a colon.
-    instead
-        The action by device (``GPU``) or front end, where it is another.
-    """
-
-    name: str
-    where: str
-    action: str
-    example: str
-    frames: str = ""
-    calls: str = ""
+    name: str  # its key
+    where: str  # where the time goes, for the documentation
+    action: str  # what to do about it on an NPU, in at most 15 words, with code in backticks
+    example: str  # A line of code that has it
+    frames: str = ""  # what matches a frame of a Python stack, `file:function`
+    calls: str = ""  # what matches the dotted name of a call in a line's text
+    # The causes of idle time that say so, by calls of the runtime and operators (`CAUSES`).
     causes: tuple[str, ...] = ()
-    title: str = KEEPS
+    title: str = KEEPS  # what is wrong and where; the code follows after a colon
+    # The action by device (`GPU`) or front end, where it is another.
     instead: Mapping[str, str] = field(default_factory=dict)
 
     def action_for(self, device: str, info: Info) -> str:
@@ -314,13 +293,7 @@ def of_idle_cause(cause: str) -> str:
 
 
 def of_frames(frames: Sequence[str]) -> str:
-    """Return the name of the cause that a Python stack tells, empty for none.
-
-    Parameters
-    ----------
-    frames
-        ``file:function``, the innermost first.
-    """
+    """Return the name of the cause that a Python stack tells, empty for none."""
     for names in (_EARLY, _LATE):
         for frame in frames:
             found = next((name for name in names if _FRAMES[name].search(frame)), "")
@@ -330,15 +303,7 @@ def of_frames(frames: Sequence[str]) -> str:
 
 
 def of_text(statements: Sequence[ast.stmt], *, syncs: bool | None) -> str:
-    """Return the name of the cause that the text of a line's statements tells, empty for none.
-
-    Parameters
-    ----------
-    statements
-        The statements; bodies of compound ones do not count.
-    syncs
-        Whether the line waited for the device; None if that is not known.
-    """
+    """Return the name of the cause that the text of a line's statements tells, empty for none."""
     if not statements:
         return WAIT if syncs else ""
     names = [_dotted(call) for call in calls_of(statements)]
@@ -386,14 +351,8 @@ def cause_of(
     inner
         ``file:function`` of what the innermost line of the user's code called, the innermost first; empty without a
         sample.
-    outer
-        The rest of the stack, likewise.
     line, caller
         The statements of the innermost line of the user's code, and of the cell's line that leads to it.
-    syncs
-        Whether the innermost line waited for the device; None if that is not known.
-    in_generator
-        Whether the innermost line is in a generator.
     """
     found = of_frames(inner)
     by_text = of_text(line, syncs=syncs)
@@ -461,13 +420,7 @@ def _name(node: ast.AST) -> str:
 
 
 class Statements:
-    """The statements of a file by line.
-
-    Parameters
-    ----------
-    lines
-        The lines of its text.
-    """
+    """The statements of a file by line."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -491,7 +444,6 @@ class Statements:
             level = [inside for node in level for inside in _inside(node)]
 
     def in_generator(self, line: int) -> bool:
-        """Return whether a line is in a generator."""
         return any(first <= line <= last for first, last in self._generators)
 
     def at(self, line: int) -> list[ast.stmt]:

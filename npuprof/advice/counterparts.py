@@ -45,23 +45,12 @@ IGNORED = frozenset(f"aten::{name}" for name in _VIEWS.split())
 
 @dataclass(frozen=True)
 class Counterpart:
-    """A fused operator.
+    """A fused operator."""
 
-    Attributes
-    ----------
-    call
-        What to call instead.
-    replaces
-        What it replaces, in words.
-    operators
-        Its operators in PyTorch, in the letters of :data:`LETTERS`.
-    kernels
-        Words that the types of its kernels have in common; empty if kernels alone do not show it.
-    """
-
-    call: str
-    replaces: str
-    operators: re.Pattern[str]
+    call: str  # what to call instead
+    replaces: str  # what it replaces, in words
+    operators: re.Pattern[str]  # its operators in PyTorch, in the letters of `LETTERS`
+    # Words that the types of its kernels have in common; empty if kernels alone do not show it.
     kernels: tuple[str, ...] = ()
 
 

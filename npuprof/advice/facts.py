@@ -63,11 +63,6 @@ class Facts:
         The metadata of the run.
     accounting
         The breakdown of its steps.
-
-    Parameters
-    ----------
-    replay
-        Returns the replay of the run, where it has been prepared elsewhere.
     """
 
     def __init__(
@@ -150,13 +145,9 @@ class Facts:
 
         Parameters
         ----------
-        options
-            Command-line options to collect with, such as ``--shapes``.
         level
             The rows of level 1 that this run lacks. If it was recorded with that level and these options, its result is
             incomplete.
-        instead
-            An alternative to collecting again.
         """
         return to_collect.needed(self._recorded, options, level, instead)
 
@@ -441,12 +432,6 @@ class Facts:
         limit_ns
             The largest possible gain. It is also the upper limit if a replay cannot tell, because it differs from the
             recording or the run waits for ranks that were not recorded.
-        saved_ns
-            Time saved per kernel, by row.
-        surely
-            Which of these kernels are needless for sure; None for all.
-        cause, part
-            Causes of host time, and parts of a step, that would take no time.
         """
         if saved_ns is not None:  # kernels of several streams may take longer than the time in which they run
             limit_ns = min(limit_ns, self.per_step(["computing"]))

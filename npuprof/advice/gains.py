@@ -14,20 +14,12 @@ Confidence: TypeAlias = Literal["measured", "bounded"]
 
 @dataclass(frozen=True)
 class Saves:
-    """The time that a run would not take without a problem.
+    """The time that a run would not take without a problem."""
 
-    Attributes
-    ----------
-    kernels_ns
-        Time of each kernel, by row.
-    surely
-        Which of these kernels are needless for sure, which makes the lower limit; None for all.
-    cause, part
-        Causes of host time, and parts of a step, that would take no time at all.
-    """
-
-    kernels_ns: pd.Series[int] | None = None
+    kernels_ns: pd.Series[int] | None = None  # time of each kernel, by row
+    # Which of these kernels are needless for sure, which makes the lower limit; None for all.
     surely: pd.Series[bool] | None = None
+    # cause, part: causes of host time, and parts of a step, that would take no time at all.
     cause: Sequence[str] = ()
     part: Sequence[str] = ()
 
@@ -69,17 +61,11 @@ def gain_of(
 
     Parameters
     ----------
-    low_ns, high_ns
-        Its limits.
-    predicted
-        Whether a replay predicts it.
     checked
         Whether the replay is known to be right: its order of work was recorded, or it was tried where it was not
         fitted.
     sound
         Whether the examination found complete what it rests on; if not, nothing is sure to be gained.
-    saves, gains_ns
-        What it was replayed without, and the gain of each step.
     """
     measured = predicted and checked and sound and low_ns == high_ns
     return Gain(

@@ -29,21 +29,11 @@ class GateError(NpuprofError, AssertionError):
 
 @dataclass(frozen=True)
 class Figure:
-    """A name of a gate: its mean over the steps of a run, and its times.
+    """A name of a gate: its mean over the steps of a run, and its times."""
 
-    Attributes
-    ----------
-    ns
-        The mean in nanoseconds.
-    times
-        The times in steps that all ranks have, ranks x steps; empty if they are unknown.
-    run
-        The run. What is of one run is compared step by step.
-    """
-
-    ns: int
-    times: Floats
-    run: str = "last"
+    ns: int  # the mean in nanoseconds
+    times: Floats  # the times in steps that all ranks have, ranks x steps; empty if they are unknown
+    run: str = "last"  # the run. What is of one run is compared step by step.
 
 
 @dataclass(frozen=True)
@@ -62,28 +52,17 @@ class _Value:
 
 @dataclass(frozen=True)
 class CheckedComparison:
-    """A comparison of a gate, with the figures of a run.
+    """A comparison of a gate, with the figures of a run."""
 
-    Attributes
-    ----------
-    text
-        The comparison as written.
-    left_ns, right_ns
-        Its sides in nanoseconds.
-    holds
-        Whether the comparison of the means is true.
-    left_between_ns
-        The 95 % interval of the left side; None if it is no time of a run, or has one step.
-    surely_fails
-        Whether the comparison is false everywhere in the 95 % interval of the difference of its sides; None if one step
-        does not tell.
-    """
-
-    text: str
+    text: str  # the comparison as written
+    # left_ns, right_ns: its sides in nanoseconds.
     left_ns: Fraction
     right_ns: Fraction
-    holds: bool
+    holds: bool  # whether the comparison of the means is true
+    # The 95 % interval of the left side; None if it is no time of a run, or has one step.
     left_between_ns: tuple[int, int] | None = None
+    # Whether the comparison is false everywhere in the 95 % interval of the difference of its sides; None if one step
+    # does not tell.
     surely_fails: bool | None = None
 
     def __str__(self) -> str:
@@ -99,13 +78,6 @@ def figures(advice: Advice, run: str = "last") -> dict[str, Figure]:
     """Return the names that a gate may use for a run, per step: ``step`` and the parts of a step.
 
     A single outlier is no part of them.
-
-    Parameters
-    ----------
-    advice
-        The findings of the run.
-    run
-        What the run is called in :attr:`Figure.run`.
     """
     facts = advice.facts
     names = {**PARTS_OF_NAMES, **{name: (name,) for name in IDLE}}
@@ -134,18 +106,6 @@ def check(text: str, names: Mapping[str, Figure]) -> list[CheckedComparison]:
     text
         Comparisons joined by ``and``: names, times such as ``160ms``, percentages of the step such as ``30%``, and
         products with a plain number, such as ``best * 1.05``.
-    names
-        Figures by name; percentages need ``step``.
-
-    Returns
-    -------
-    list[CheckedComparison]
-        Every comparison, in order.
-
-    Raises
-    ------
-    OptionsError
-        If the text is not a gate, or uses an unknown name.
     """
     return [_checked(part, names) for part in comparisons(text, "gate", _EXAMPLE)]
 
@@ -157,20 +117,11 @@ def require(
 
     Parameters
     ----------
-    text, names
-        See :func:`check`.
     confident
         Whether a comparison fails only if it is false everywhere in the 95 % interval of the difference of its sides.
         One that a single step cannot tell fails, too.
     doubts
         What is missing in a run, so that the gate cannot tell; see :attr:`npuprof.advice.findings.Advice.doubts`.
-
-    Raises
-    ------
-    GateError
-        With the figures of every comparison that does not hold.
-    OptionsError
-        See :func:`check`.
     """
     compared = check(text, names)
     if doubts:

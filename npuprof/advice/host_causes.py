@@ -75,52 +75,22 @@ _NOTHING: Spans = (_NO_ROWS,) * 2
 
 @dataclass(frozen=True)
 class HostTime:
-    """Idle time of a device with one cause, at one place.
+    """Idle time of a device with one cause, at one place."""
 
-    Attributes
-    ----------
-    cause
-        The entry of the table.
-    time_ns
-        Nanoseconds of a step in which the device has no work.
-    busy_ns
-        Nanoseconds of a step in which the host waits while it works.
-    lines
-        The lines that are named, the costliest first; none without lines.
-    has_others
-        Whether lines that are not named take more than a fifth of the time.
-    deepest
-        The line of the user's code that takes most of it, and its share.
-    call
-        The code that is called there.
-    launches
-        Kernels of a step that these lines launch.
-    spans
-        When.
-    """
-
-    cause: Cause
-    time_ns: int
-    busy_ns: int = 0
-    lines: tuple[Place, ...] = ()
-    has_others: bool = False
-    deepest: Place | None = None
+    cause: Cause  # the entry of the table
+    time_ns: int  # nanoseconds of a step in which the device has no work
+    busy_ns: int = 0  # nanoseconds of a step in which the host waits while it works
+    lines: tuple[Place, ...] = ()  # the lines that are named, the costliest first; none without lines
+    has_others: bool = False  # whether lines that are not named take more than a fifth of the time
+    deepest: Place | None = None  # the line of the user's code that takes most of it, and its share
     share: float = 0.0
-    call: str = ""
-    launches: int = 0
-    spans: Spans = field(default=_NOTHING, compare=False, repr=False)
+    call: str = ""  # the code that is called there
+    launches: int = 0  # kernels of a step that these lines launch
+    spans: Spans = field(default=_NOTHING, compare=False, repr=False)  # when
 
 
 class HostTimes:
-    """Finds causes and lines of the idle time of some parts of the usual steps.
-
-    Parameters
-    ----------
-    facts
-        The run.
-    parts
-        Parts of a step in which the device has no work.
-    """
+    """Finds causes and lines of the idle time of some parts of the usual steps."""
 
     def __init__(self, facts: Facts, parts: Sequence[str]) -> None:
         self._facts = facts

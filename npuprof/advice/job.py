@@ -349,15 +349,7 @@ class JobFacts(Facts):
         return Times(own_ns, moving)
 
     def gain_of(self, parts: Sequence[Part], *, of_host: bool = False) -> Gain:
-        """Return what a step gains without some of the named suspects, together with all that are named.
-
-        Parameters
-        ----------
-        parts
-            The suspects.
-        of_host
-            Whether the host takes that time, which recorded stacks make longer.
-        """
+        """Return what a step gains without some of the named suspects, together with all that are named."""
         gain = sum(part.share_ns for part in parts)
         whole = 0 if self.joint is None else self.joint.gain_ns
         surely = self.joint is not None and not self.missing and all(part.suspect.surely for part in parts)
@@ -537,18 +529,12 @@ def told_apart(sums: Int64, accounting: Accounting, by_part: pd.DataFrame) -> In
 
 @dataclass(frozen=True)
 class JobRule:
-    """A rule about the ranks of a job together; see :class:`npuprof.advice.finding.Rule`.
-
-    Attributes
-    ----------
-    without
-        Returns the times of a job without the problem that the rule finds.
-    """
+    """A rule about the ranks of a job together; see :class:`npuprof.advice.finding.Rule`."""
 
     name: str
     looks_for: str
     check: Callable[[JobFacts], Finding]
-    without: Callable[[JobFacts, Times], Times]
+    without: Callable[[JobFacts, Times], Times]  # returns the times of a job without the problem that the rule finds
     devices: frozenset[DeviceName] = frozenset((NPU, GPU, NONE))
 
 

@@ -13,22 +13,11 @@ from npuprof.analysis.accounting import Accounting
 
 @dataclass(frozen=True)
 class Member:
-    """A rank of a job.
+    """A rank of a job."""
 
-    Attributes
-    ----------
-    rank
-        The rank's number.
-    tables, accounting
-        The run of the rank.
-    advice
-        The findings of the rank alone.
-    host
-        The number or name of the rank's host; None if unknown.
-    """
-
-    rank: int
+    rank: int  # the rank's number
+    # tables, accounting: the run of the rank.
     tables: Mapping[str, pd.DataFrame]
     accounting: Accounting
-    advice: Advice
-    host: int | str | None = None
+    advice: Advice  # the findings of the rank alone
+    host: int | str | None = None  # the number or name of the rank's host; None if unknown

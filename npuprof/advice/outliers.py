@@ -38,33 +38,13 @@ _Line: TypeAlias = tuple[str, int] | None
 
 @dataclass(frozen=True)
 class Outlier:
-    """An outlier.
-
-    Attributes
-    ----------
-    position
-        Its position among the steps of the basis.
-    step
-        Its number.
-    extra_ns
-        How much longer than the usual step it takes.
-    cost_ns
-        What it adds to the mean step, times the number of rows of the basis.
-    place
-        The line or the cause that takes most of the extra time, as title and detail name it.
-    rank
-        The rank that takes it, in a job.
-    line
-        File and number, where the place is a line.
-    """
-
-    position: int
-    step: int
-    extra_ns: int
-    cost_ns: int
-    place: str
-    rank: int | None = None
-    line: tuple[str, int] | None = None
+    position: int  # its position among the steps of the basis
+    step: int  # its number
+    extra_ns: int  # how much longer than the usual step it takes
+    cost_ns: int  # what it adds to the mean step, times the number of rows of the basis
+    place: str  # the line or the cause that takes most of the extra time, as title and detail name it
+    rank: int | None = None  # the rank that takes it, in a job
+    line: tuple[str, int] | None = None  # file and number, where the place is a line
 
 
 def outliers(facts: Facts) -> list[Outlier]:

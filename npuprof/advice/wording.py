@@ -31,15 +31,7 @@ def joined_words(words: Sequence[str]) -> str:
 
 
 def lines_called(lines: Sequence[tuple[str, int]], cell: str = "") -> str:
-    """Return lines as a title begins with them: ``Line 4``, ``Lines 6 and 10``, ``In [3], line 4``, ``train.py:50``.
-
-    Parameters
-    ----------
-    lines
-        File and line of each.
-    cell
-        The only profiled cell, whose name is left out.
-    """
+    """Return lines as a title begins with them: ``Line 4``, ``Lines 6 and 10``, ``In [3], line 4``, ``train.py:50``."""
     own = [str(line) for line in sorted(line for file, line in lines if file == cell)]
     others = [line_text(file, line).replace("`", "'") for file, line in sorted(lines) if file != cell]
     first = [f"line{'s' * (len(own) > 1)} {joined_words(own)}"] if own else []

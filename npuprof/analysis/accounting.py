@@ -78,30 +78,20 @@ _VENDOR_TIMES = ("computing_ns", "communication_not_overlapped_ns", "free_ns")
 
 @dataclass(frozen=True)
 class Accounting:
-    """The steps of a run, and the intervals of their parts.
+    """The steps of a run, and the intervals of their parts."""
 
-    Attributes
-    ----------
-    steps
-        A row for each step and device: ``rank``, ``device_id``, ``step`` (<NA> for a run without steps),
-        ``duration_ns``, ``basis`` (:data:`npuprof.analysis.step_windows.Origin`), ``head_known`` (whether the device
-        was idle before the first task of the step, and not busy with an earlier step that is not in the profile),
-        ``closed`` (see :meth:`npuprof.analysis.step_windows.StepWindows.lasting`) and ``complete`` (whether lost
-        records move none of its parts by more than 1 %). The duration is the time of the step's mark that no step
-        covers which began later, and the time to the start of the next consecutive step: no moment belongs to two
-        steps of a device.
-    intervals
-        A row for each interval: ``row`` (of `steps`), ``part``, ``cause``, ``start_ns``, ``duration_ns``. The vendor's
-        step times have no position: their start is <NA>.
-    unmeasured
-        Causes of idle time for which the recording has no rows, with the option that records them.
-    outlier
-        Which of the steps are outliers of the job that the run is a rank of; None where the run alone tells.
-    """
-
+    # A row for each step and device: `rank`, `device_id`, `step` (<NA> for a run without steps), `duration_ns`, `basis`
+    # (`Origin`), `head_known` (whether the device was idle before the first task of the step, and not busy with an
+    # earlier step that is not in the profile), `closed` (see `lasting`) and `complete` (whether lost records move none
+    # of its parts by more than 1 %). The duration is the time of the step's mark that no step covers which began later,
+    # and the time to the start of the next consecutive step: no moment belongs to two steps of a device.
     steps: pd.DataFrame
+    # A row for each interval: `row` (of `steps`), `part`, `cause`, `start_ns`, `duration_ns`. The vendor's step times
+    # have no position: their start is <NA>.
     intervals: pd.DataFrame
+    # Causes of idle time for which the recording has no rows, with the option that records them.
     unmeasured: Mapping[str, str] = field(default_factory=dict)
+    # Which of the steps are outliers of the job that the run is a rank of; None where the run alone tells.
     outlier: Bools | None = None
 
     def __repr__(self) -> str:
@@ -183,21 +173,11 @@ def account(
 
     Parameters
     ----------
-    tables
-        Every table of the schema by name, on one clock: :func:`npuprof.analysis.device_clocks.on_host_clock`.
-    rank
-        The rank of the run, for the ``rank`` column.
-    selection
-        The selected part of the run: steps are cut at its bounds.
     apart
         The devices whose times cannot be compared with those of the host: causes of their idle time are unknown.
     executed
         Name, start and end of the cells of a run that was started by hand. Of a run without steps, only their time and
         that of the device's work is accounted for.
-    examination
-        What is impossible or missing: :attr:`npuprof.tables.info.Info.examination`.
-    recorded
-        Start and stop of the collection: the time of a run with neither steps nor a device.
     """
     cells = executed_spans(executed)
     windows = {
@@ -244,17 +224,7 @@ def unrecorded(examination: Iterable[Violation], device_id: int) -> Spans:
 
 
 def doubtful_steps(windows: StepWindows, missing: Spans, computing: Spans) -> Bools:
-    """Return the steps of which a part may be wrong by more than 1 %.
-
-    Parameters
-    ----------
-    windows
-        The steps.
-    missing
-        The times in which the device may have run something else than what was recorded.
-    computing
-        The times in which it ran kernels for sure, beside which others change no part.
-    """
+    """Return the steps of which a part may be wrong by more than 1 %."""
     starts, ends, window = pieces(subtract(missing, computing), windows.spans)
     moved = np.zeros(len(windows.steps), np.int64)
     np.add.at(moved, windows.owner[window], ends - starts)

@@ -17,21 +17,11 @@ _LONGER = 1.1  # than the step of the host: below that the figures of steps are 
 
 @dataclass(frozen=True)
 class Backlog:
-    """How far the device was behind when the last step ended.
+    """How far the device was behind when the last step ended."""
 
-    Attributes
-    ----------
-    behind_ns
-        The time from the end of the last step to the end of the last kernel that was launched in a step.
-    host_ns
-        The mean time of a step, which is that of launching it.
-    device_ns
-        The time of the device for a step, the median: from the end of the kernels of one to the end of those of the
-        next.
-    """
-
-    behind_ns: int
-    host_ns: int
+    behind_ns: int  # the time from the end of the last step to the end of the last kernel that was launched in a step
+    host_ns: int  # the mean time of a step, which is that of launching it
+    # The time of the device for a step, the median: from the end of the kernels of one to the end of those of the next.
     device_ns: int
 
 
@@ -41,14 +31,6 @@ def backlog(tables: Mapping[str, pd.DataFrame], host_ns: int) -> Backlog | None:
     Steps are marks of the host. A host that waits for nothing launches all steps and ends them before the device has
     done them, and their times are then those of launches. A host that waits for the step before, as a queue of limited
     length makes it, ends steps as fast as the device does them, and only the last one early: that is no backlog.
-
-    Parameters
-    ----------
-    tables
-        Every table of a run by name, with times of devices on the host's clock; ``steps``, ``kernels``, ``api``,
-        ``operators`` and ``links`` are read.
-    host_ns
-        The mean time of a step, by its marks.
     """
     steps, kernels = tables["steps"], tables["kernels"]
     steps = steps[of_counted_kind(steps)]

@@ -20,13 +20,7 @@ def numbered(steps: pd.DataFrame) -> pd.Series[int]:
 
 
 def by_rank(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each rank and device and a column for each step: its row in `steps`, else NaN.
-
-    Parameters
-    ----------
-    steps
-        ``rank``, ``device_id`` and ``step``, a row for each step of each rank and device.
-    """
+    """Return a row for each rank and device and a column for each step: its row in `steps`, else NaN."""
     who = steps[["rank", "device_id"]].astype("Int64").fillna(-1)
     frame = pd.DataFrame({"rank": who["rank"], "device": who["device_id"], "step": numbered(steps)}).astype("int64")
     if frame.groupby("rank")["device"].nunique().max() == 1 and frame["rank"].min() >= 0:

@@ -20,32 +20,18 @@ _OVER = Fraction(1, 5)  # of the median
 
 @dataclass(frozen=True)
 class Basis:
-    """The steps that figures per step rest on.
+    """The steps that figures per step rest on."""
 
-    Attributes
-    ----------
-    rows
-        Their rows in :attr:`npuprof.analysis.accounting.Accounting.steps`: of each rank and device the complete, closed
-        steps except the first; if none remains, the first, then open ones.
-    number
-        The step of the job that each of them is part of.
-    duration_ns
-        Their durations.
-    outlier
-        Which of them belong to an outlier: a step of the job whose longest rank takes longer than the median `m` by
-        max(5 x 1.4826 MAD, 0.2 m), if such steps are fewer than half of at least four.
-    limit
-        That limit over `m`; None if there are fewer than four steps.
-    why
-        What the choice rests on, in words; empty where it is the usual one.
-    """
-
+    # Their rows in `steps`: of each rank and device the complete, closed steps except the first; if none remains, the
+    # first, then open ones.
     rows: Int64
-    number: Int64
-    duration_ns: Int64
+    number: Int64  # the step of the job that each of them is part of
+    duration_ns: Int64  # their durations
+    # Which of them belong to an outlier: a step of the job whose longest rank takes longer than the median `m` by max(5
+    # x 1.4826 MAD, 0.2 m), if such steps are fewer than half of at least four.
     outlier: Bools
-    limit: Fraction | None
-    why: str
+    limit: Fraction | None  # that limit over `m`; None if there are fewer than four steps
+    why: str  # what the choice rests on, in words; empty where it is the usual one
 
     @property
     def usual_rows(self) -> Int64:
@@ -54,7 +40,6 @@ class Basis:
 
     @property
     def outlier_rows(self) -> Int64:
-        """The rows of outliers."""
         return self.rows[self.outlier]
 
     @cached_property

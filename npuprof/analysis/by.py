@@ -46,13 +46,7 @@ _OF_OPERATORS: Mapping[str, str] = {"op": "name", "shapes": "input_shapes", "dty
 
 
 def checked_keys(keys: Sequence[str]) -> tuple[Key, ...]:
-    """Check the keys, and return them.
-
-    Raises
-    ------
-    OptionsError
-        If no key is given, or a key is unknown or repeated; the message lists the valid keys.
-    """
+    """Check the keys, and return them."""
     valid = f"valid keys are {', '.join(KEYS)}"
     if not keys:
         raise OptionsError(f'by() needs at least one key, as in by("line"); {valid}')
@@ -68,17 +62,6 @@ def kernel_rows(
     tables: Mapping[str, pd.DataFrame], launches: pd.DataFrame, keys: Sequence[Key], rank: int | None = None
 ) -> pd.DataFrame:
     """Return the rows that :func:`sums` adds up: a row per kernel with the requested keys.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    launches
-        The result of :func:`npuprof.analysis.launches.launches`.
-    keys
-        The keys to return as columns.
-    rank
-        The rank of the run.
 
     Returns
     -------
@@ -126,13 +109,6 @@ def operator_rows(
     """Return the rows that :func:`sums` adds up for a run without a device: a row per operator.
 
     Its duration is its own time on the host, without what it called, so that no time of a thread counts twice.
-
-    Parameters
-    ----------
-    tables, keys, rank
-        As for :func:`kernel_rows`; keys that only kernels have are absent.
-    correlation
-        The callers of host rows, if the caller has them already.
     """
     known = causes(tables) if correlation is None else correlation
     operators = tables["operators"]
@@ -156,13 +132,6 @@ def operator_rows(
 
 def sums(rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
     """Sum kernels, or operators, by keys.
-
-    Parameters
-    ----------
-    rows
-        The result of :func:`kernel_rows` or :func:`operator_rows`.
-    keys
-        Columns of `rows`.
 
     Returns
     -------
@@ -194,11 +163,6 @@ def with_share_errors(table: pd.DataFrame, rows: pd.DataFrame, keys: Sequence[Ke
     The true share lies within the error, with a probability of 95 %: half of the interval that Agresti and Coull give
     for the share of n samples, and the share of kernels between samples, which may be of any line. n is the number of
     sampling intervals in which kernels were launched whose lines are not certain.
-
-    Parameters
-    ----------
-    table, rows, keys
-        The result of :func:`sums`, and its arguments.
     """
     if "line" not in keys or "guessed" not in rows or not rows["guessed"].any():
         return table
@@ -219,13 +183,7 @@ def with_share_errors(table: pd.DataFrame, rows: pd.DataFrame, keys: Sequence[Ke
 
 
 def with_overruns(table: pd.DataFrame, rows: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
-    """Return the sums with the number of kernels whose duration runs over the next of their stream, if there are any.
-
-    Parameters
-    ----------
-    table, rows, keys
-        The result of :func:`sums`, and its arguments.
-    """
+    """Add the number of kernels that run over the next one of their stream, if there are any."""
     if "over" not in rows or not rows["over"].any():
         return table
     number, groups = group_sums(rows, keys)

@@ -32,22 +32,15 @@ NEVER = int(np.iinfo(np.int64).max)
 
 @dataclass(frozen=True)
 class LaunchedTasks:
-    """Tasks with the calls that launched them, by the links; arrays with an entry per task.
+    """Tasks with the calls that launched them, by the links; arrays with an entry per task."""
 
-    Attributes
-    ----------
-    device, stream
-        Of the task; stream -1 if unknown.
-    called_ns, returned_ns
-        Start and end of the call.
-    start_ns, end_ns
-        Start and end of the task, on the device's clock.
-    """
-
+    # device, stream: of the task; stream -1 if unknown.
     device: Int64
     stream: Int64
+    # called_ns, returned_ns: start and end of the call.
     called_ns: Int64
     returned_ns: Int64
+    # start_ns, end_ns: start and end of the task, on the device's clock.
     start_ns: Int64
     end_ns: Int64
 
@@ -73,18 +66,10 @@ class LaunchedTasks:
 
 @dataclass(frozen=True)
 class Waits:
-    """Calls that returned when the device had finished; arrays with an entry per call.
+    """Calls that returned when the device had finished; arrays with an entry per call."""
 
-    Attributes
-    ----------
-    end_ns
-        End of the tasks that the call waited for, on the device's clock.
-    spare_ns
-        How long after that end the call returned; negative if it returned before.
-    """
-
-    end_ns: Int64
-    spare_ns: Int64
+    end_ns: Int64  # end of the tasks that the call waited for, on the device's clock
+    spare_ns: Int64  # how long after that end the call returned; negative if it returned before
 
 
 def launches_of(tables: Mapping[str, pd.DataFrame]) -> LaunchedTasks:
@@ -153,15 +138,6 @@ def waits_for(tables: Mapping[str, pd.DataFrame], launches: LaunchedTasks, devic
     last task launched on it, but no table tells the stream. Of the calls of one thread and name, those that took time
     waited for the stream after whose tasks they return most regularly, which does not depend on the clocks; only those
     that do are returned.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    launches
-        The launches on all devices.
-    device
-        The device.
     """
     api = tables["api"]
     is_wait = schema.matching(api["name"], lambda name: "Synchronize" in name and "Event" not in name)
@@ -228,12 +204,8 @@ def _most_regular(
     ----------
     candidates
         Device and stream, and the end of the task that each call would have waited for there.
-    end, duration
-        Of the calls.
     alone
         Whether there is only one candidate in the recording, so that one call that took time is enough.
-    all_calls
-        Whether calls that took no time wait for it as well, if it is the only one.
     """
     blocking = duration >= _BLOCKING_NS
     best: tuple[int, float, int, Int64, Int64] | None = None

@@ -24,26 +24,18 @@ _NOTHING = np.array([_NO_LINE])
 
 @dataclass(frozen=True)
 class CellLines:
-    """The costs of the lines of the profiled cell, inclusive of what they call.
+    """The costs of the lines of the profiled cell, inclusive of what they call."""
 
-    Attributes
-    ----------
-    parts
-        What the costs are made of, a row for each line of the cell and line that it calls: ``caller_file`` and
-        ``caller_line`` (of the cell; absent for what belongs to no line of it), ``file``, ``line``, ``function`` (the
-        innermost line of the user's code; that of the cell again for its own part) and the costs: ``device_ns``
-        (moments in which a kernel that it launched runs), ``idle_ns`` (moments in which the device has no work while
-        the line runs), ``host_ns`` (time of the cell's thread) and ``launches`` (kernels). What a run does not have is
-        absent. All are sums over the steps, and over the devices.
-    steps
-        The number of steps, those of each device counted.
-    is_inclusive
-        Whether the lines are those of a cell, with what they call. Without statements, as in results of other
-        profilers, each line has the costs of its own.
-    """
-
+    # What the costs are made of, a row for each line of the cell and line that it calls: `caller_file` and
+    # `caller_line` (of the cell; absent for what belongs to no line of it), `file`, `line`, `function` (the innermost
+    # line of the user's code; that of the cell again for its own part) and the costs: `device_ns` (moments in which a
+    # kernel that it launched runs), `idle_ns` (moments in which the device has no work while the line runs), `host_ns`
+    # (time of the cell's thread) and `launches` (kernels). What a run does not have is absent. All are sums over the
+    # steps, and over the devices.
     parts: pd.DataFrame
-    steps: int
+    steps: int  # the number of steps, those of each device counted
+    # Whether the lines are those of a cell, with what they call. Without statements, as in results of other profilers,
+    # each line has the costs of its own.
     is_inclusive: bool
 
     def lines(self, parts: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -78,17 +70,6 @@ def cell_lines(
     Of idle time, the line is that of the statement which the cell's thread runs; a kernel belongs to the statement
     that launched it (:mod:`npuprof.analysis.statements`). Below a statement, the line is that of
     :class:`npuprof.analysis.code_lines.CodeLines`.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name, on one clock.
-    accounting
-        The parts of each step.
-    places, lines
-        The locations of host rows, and the costs of lines.
-    steps
-        Rows of the accounting's steps.
     """
     is_inclusive = bool(len(tables["statements"]))
     windows, is_of_step = _windows(accounting, steps)

@@ -41,12 +41,6 @@ class CodeLines:
 
     Parameters
     ----------
-    tables
-        Every table of the schema by name, on one clock.
-    accounting
-        The parts of each step.
-    places
-        The locations of host rows, whose causes name the launch of each kernel.
     recorded
         The files whose text was recorded, by their whole paths. A name that only one of them ends with, such as
         torch's, which begins below a folder of ``sys.path``, is that file.
@@ -389,15 +383,7 @@ class CodeLines:
         return sums
 
     def idle_pieces(self, accounting: Accounting, is_chosen: Bools) -> tuple[Int64, Int64, Int64, Int64]:
-        """Return starts, ends, lines (-1 for none) and rows of the pieces of chosen idle intervals with a position.
-
-        Parameters
-        ----------
-        accounting
-            The steps that the intervals are of.
-        is_chosen
-            Which of its intervals are meant.
-        """
+        """Return starts, ends, lines (-1 for none) and rows of the pieces of chosen idle intervals with a position."""
         rows = accounting.intervals
         is_placed = is_chosen & rows["start_ns"].notna().to_numpy(bool)
         is_unknown = is_placed & schema.matching(rows["cause"], lambda cause: cause == UNKNOWN)

@@ -22,30 +22,15 @@ _TASK_KEY = ["device_id", "stream_id", "task_id", "batch_id", "start_ns"]
 
 @dataclass(frozen=True)
 class Causes:
-    """Causes of all host slices and kernels. Host rows are numbered consecutively from the first row of ``python``.
+    """Causes of all host slices and kernels. Host rows are numbered consecutively from the first row of ``python``."""
 
-    Attributes
-    ----------
-    first_row
-        Number of the first row of each host table; row i of ``api`` has the number i plus ``first_row["api"]``.
-    callers
-        For each host slice the row of its caller, -1 if it has none. There are no cycles.
-    launchers
-        For each kernel the host row that launched it, -1 if unknown.
-    operators
-        For each kernel the row of the operator named by the links, -1 if they name none.
-    holders
-        For each host slice the row of the innermost slice around it on its thread, -1 at the top.
-    self_ns
-        For each host slice its self time: its duration without the slices directly nested in it.
-    """
-
+    # Number of the first row of each host table; row i of `api` has the number i plus `first_row["api"]`.
     first_row: Mapping[str, int]
-    callers: Int64
-    launchers: Int64
-    operators: Int64
-    holders: Int64
-    self_ns: Int64
+    callers: Int64  # for each host slice the row of its caller, -1 if it has none. There are no cycles.
+    launchers: Int64  # for each kernel the host row that launched it, -1 if unknown
+    operators: Int64  # for each kernel the row of the operator named by the links, -1 if they name none
+    holders: Int64  # for each host slice the row of the innermost slice around it on its thread, -1 at the top
+    self_ns: Int64  # for each host slice its self time: its duration without the slices directly nested in it
 
 
 def causes(tables: Mapping[str, pd.DataFrame]) -> Causes:
@@ -118,17 +103,7 @@ def callers_without_python(tables: Mapping[str, pd.DataFrame], links: Causes) ->
 
 
 def nearest(callers: Int64, rows: Int64, is_wanted: Bools) -> Int64:
-    """Return for each row itself or its nearest caller that is wanted; -1 without one, and for -1.
-
-    Parameters
-    ----------
-    callers
-        For each row the one above it, -1 at the top, without cycles.
-    rows
-        The rows to begin at.
-    is_wanted
-        Which rows count.
-    """
+    """Return for each row itself or its nearest caller that is wanted; -1 without one, and for -1."""
     if not len(callers):
         return np.full(len(rows), -1, np.int64)
     reached = np.array(rows, np.int64)

@@ -18,18 +18,10 @@ _MOST_TRIED = 16  # numbers of steps
 
 @dataclass(frozen=True)
 class RepeatedSequence:
-    """A sequence of kernels that comes again and again.
+    """A sequence of kernels that comes again and again."""
 
-    Attributes
-    ----------
-    begins
-        The positions of its first kernels.
-    length
-        The number of its kernels, at least 2.
-    """
-
-    begins: Int64
-    length: int
+    begins: Int64  # the positions of its first kernels
+    length: int  # the number of its kernels, at least 2
 
     @property
     def covers(self) -> tuple[int, int]:
@@ -42,13 +34,6 @@ def repeated_sequence(codes: Int64, gaps_ns: Int64) -> RepeatedSequence | None:
 
     A step has kernels that occur once in it. Each number of occurrences is tried as the number of steps, and the one
     counts that leaves the fewest kernels out; of several, the greatest. A step begins where the longest gap is.
-
-    Parameters
-    ----------
-    codes
-        What each kernel is, from 0, in order of time.
-    gaps_ns
-        The time since the kernel before.
     """
     if len(codes) < 2 * _LEAST_TIMES:
         return None

@@ -26,41 +26,28 @@ CALLERS = ("api", "operators")
 
 @dataclass(frozen=True)
 class DeviceLanes:
-    """Tasks of all streams, ordered by lane and start. All arrays have an entry per task.
+    """Tasks of all streams, ordered by lane and start. All arrays have an entry per task."""
 
-    Attributes
-    ----------
-    names
-        The lanes: streams, and groups of collectives whose stream is not recorded.
-    kind, table, row
-        The kind of each task (:data:`KINDS`), its table (:data:`TABLES`) and its row in it.
-    lane
-        The lane of each task.
-    starts, ends
-        Epoch nanoseconds. A task that waits for an event of another stream is reduced to the moment at which it ended.
-    holds
-        Time that the task occupies its lane: its duration, or less if the next task of the lane starts before its end.
-    thread, launch_ns
-        The host thread of the launch, and the time by which it had launched the task; the thread is -1 if unknown.
-    caller, caller_row
-        The call that launched the task: table (:data:`CALLERS`) and row, -1 if the recording has no link.
-    cause
-        The task on another stream that must end before the task can start, -1 for none.
-    """
-
-    names: list[str]
+    names: list[str]  # the lanes: streams, and groups of collectives whose stream is not recorded
+    # kind, table, row: the kind of each task (`KINDS`), its table (`TABLES`) and its row in it.
     kind: Int64
     table: Int64
     row: Int64
-    lane: Int64
+    lane: Int64  # the lane of each task
+    # starts, ends: epoch nanoseconds. A task that waits for an event of another stream is reduced to the moment at
+    # which it ended.
     starts: Int64
     ends: Int64
+    # Time that the task occupies its lane: its duration, or less if the next task of the lane starts before its end.
     holds: Int64
+    # thread, launch_ns: the host thread of the launch, and the time by which it had launched the task; the thread is -1
+    # if unknown.
     thread: Int64
     launch_ns: Int64
+    # caller, caller_row: the call that launched the task: table (`CALLERS`) and row, -1 if the recording has no link.
     caller: Int64
     caller_row: Int64
-    cause: Int64
+    cause: Int64  # the task on another stream that must end before the task can start, -1 for none
 
     def __len__(self) -> int:
         return len(self.kind)

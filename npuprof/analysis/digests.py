@@ -21,18 +21,11 @@ EXACT = 256
 
 @dataclass(frozen=True)
 class Digests:
-    """The digests of groups, numbered from 0.
+    """The digests of groups, numbered from 0."""
 
-    Attributes
-    ----------
-    group
-        The group of each centroid, ascending.
-    mean, weight
-        Mean and number of the values of each centroid; means of a group are ascending, and the first and the last
-        centroid are its least and its greatest value.
-    """
-
-    group: Int64
+    group: Int64  # the group of each centroid, ascending
+    # mean, weight: mean and number of the values of each centroid; means of a group are ascending, and the first and
+    # the last centroid are its least and its greatest value.
     mean: npt.NDArray[np.float64]
     weight: Int64
 

@@ -46,14 +46,8 @@ def efficiency(
 
     Parameters
     ----------
-    tables
-        Every table of the schema by name.
-    chip
-        The chip's name in the recording; counters of kernels override its clock and cores.
     each
         ``shapes``: a row per type, shapes and data types; ``kernel``: a row per kernel, in the order of ``kernels``.
-    limits
-        The limits of the chip, if known.
 
     Returns
     -------
@@ -66,11 +60,6 @@ def efficiency(
         best rate in the run, of the resource in ``bound``) and ``note``. ``attrs`` has ``chip``, the ``source`` of its
         limits, ``coverage_flops`` and ``coverage_bytes`` (the share of all kernel time for which they are known),
         ``best_bytes_per_s`` (in the run, or NaN) and ``notes``.
-
-    Raises
-    ------
-    OptionsError
-        If `each` is invalid.
     """
     if each not in ("shapes", "kernel"):
         raise OptionsError(f"each is {each!r}, but must be 'shapes' or 'kernel'")
@@ -135,8 +124,6 @@ def compute_ns(table: pd.DataFrame, limits: ChipLimits | None) -> Float64:
     ----------
     table
         Rows with ``op_type``, ``input_dtypes``, ``hf32`` and ``flops``, such as the result of :func:`efficiency`.
-    limits
-        The limits of the chip; None if unknown.
     """
     return 1e9 * table["flops"].to_numpy(np.float64) / _peaks(table, limits, _of_cube(table))
 

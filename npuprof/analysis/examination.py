@@ -107,17 +107,7 @@ def mark_overruns(frames: MutableMapping[str, pd.DataFrame]) -> None:
 
 
 def with_overruns(frame: pd.DataFrame, api: pd.DataFrame | None = None, *, has_one_clock: bool = False) -> pd.DataFrame:
-    """Return kernels, or the tasks of a GPU, with :data:`RUNS_OVER` if some run over the next row of their stream.
-
-    Parameters
-    ----------
-    frame
-        The kernels or tasks.
-    api
-        The calls that launched them, if they are known.
-    has_one_clock
-        Whether the times of device and host can be compared before they are aligned.
-    """
+    """Return kernels, or the tasks of a GPU, with :data:`RUNS_OVER` if some run over the next row of their stream."""
     if not len(frame) or RUNS_OVER in frame:
         return frame
     starts, lengths = (frame[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
@@ -258,19 +248,7 @@ class Dangling(NamedTuple):
 def examine(
     tables: _Tables, notes: Notes, *, is_part: bool = False, recorded: tuple[int, int] | None = None
 ) -> list[Violation]:
-    """Examine a run, note what is impossible or missing, and return it.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name, on the host's clock, as :func:`without_overruns` does not leave them.
-    notes
-        Of the run.
-    is_part
-        Whether only a part was read: at its edges launched work lies outside.
-    recorded
-        When the collection began and ended, if a file says so by itself.
-    """
+    """Examine a run, note what is impossible or missing, and return it."""
     cut = without_overruns(tables)
     found = [*_overruns(tables), *_no_durations(cut), *_outlived_callers(cut), *_below_zero(cut)]
     found += [*_repeated_ids(cut), *_overlapping_blocks(cut), *_outside(cut, recorded), *_beyond_collectives(cut)]

@@ -27,17 +27,10 @@ _EXAMPLES = {"_ns": "> 100 us", "_bytes": ">= 1 MiB"}
 
 @dataclass(frozen=True)
 class Condition:
-    """A parsed filter.
+    """A parsed filter."""
 
-    Attributes
-    ----------
-    code
-        An expression over the frame ``t``.
-    mask
-        A function that returns which rows of a frame match; absent values never match.
-    """
-
-    code: str
+    code: str  # an expression over the frame `t`
+    # A function that returns which rows of a frame match; absent values never match.
     mask: Callable[[pd.DataFrame], pd.Series[Any]]
 
 
@@ -46,25 +39,10 @@ def understand(frame: pd.DataFrame, column: str, text: str, origin_ns: int = 0) 
 
     Parameters
     ----------
-    frame
-        The table, which determines the column's kind.
-    column
-        The column.
     text
         For names: a part of the name in any case, also after ``~``, ``= the whole name``, ``!= the whole name``, or
         ``/a regular expression/`` (``/.../i`` in any case). For numbers: ``> 100 us``, ``<= 1 MiB``, ``10..20 us``, or
         a number; several may be joined by ``and``. A number without a unit is in the unit of the column.
-    origin_ns
-        The time that filters on times count from, in ns of the UTC epoch.
-
-    Returns
-    -------
-    Condition
-
-    Raises
-    ------
-    OptionsError
-        If the column does not exist, or the filter cannot be parsed; the message has an example.
     """
     if column not in frame:
         raise OptionsError(f"there is no column {column}")

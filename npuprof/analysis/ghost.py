@@ -19,13 +19,6 @@ def replayed_tables(tables: Mapping[str, pd.DataFrame], replay: Replay, change: 
 
     Host calls, markers, kernels, collectives, copies and events are moved by as much as the replay moves them, so that
     what a change leaves alone stays where it was recorded. Tables that the replay does not move are empty.
-
-    Parameters
-    ----------
-    tables
-        The tables of the run, as recorded.
-    replay, change
-        Its replay, and what is changed.
     """
     waits = len(replay.host.waits)
     moments, durations = replay.moments(change)

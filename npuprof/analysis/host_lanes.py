@@ -26,31 +26,18 @@ _TABLES = ("operators", "api")
 
 @dataclass(frozen=True)
 class HostWaits:
-    """Waits of host threads, ordered by thread and time. All arrays have an entry per wait.
+    """Waits of host threads, ordered by thread and time. All arrays have an entry per wait."""
 
-    Attributes
-    ----------
-    thread
-        The thread that waits.
-    begin, time
-        The start of the wait, and the time at which the thread continues.
-    kind
-        The kind of the wait, see :data:`KINDS`.
-    table, row
-        The call that waits: row of ``operators`` (0) or ``api`` (1), -1 for none.
-    task
-        The device task that the thread waits for, -1 for none.
-    of_thread, of_ns
-        The thread that it waits for, and the time until which that thread worked; -1 for none.
-    """
-
-    thread: Int64
+    thread: Int64  # the thread that waits
+    # begin, time: the start of the wait, and the time at which the thread continues.
     begin: Int64
     time: Int64
-    kind: Int64
+    kind: Int64  # the kind of the wait, see `KINDS`
+    # table, row: the call that waits: row of `operators` (0) or `api` (1), -1 for none.
     table: Int64
     row: Int64
-    task: Int64
+    task: Int64  # the device task that the thread waits for, -1 for none
+    # of_thread, of_ns: the thread that it waits for, and the time until which that thread worked; -1 for none.
     of_thread: Int64
     of_ns: Int64
 

@@ -29,15 +29,6 @@ class HostTimes:
     """What the host did in a run without a device: the report of other runs is about the device.
 
     Each answer is computed when it is first asked for. Tables that the run lacks are None or an empty frame.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    accounting
-        The steps of the run.
-    top
-        Maximum number of lines, operators, functions and owners to list.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], accounting: Accounting, top: int) -> None:

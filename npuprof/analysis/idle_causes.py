@@ -33,18 +33,10 @@ _NAMES = {"marks": "message"}
 
 @dataclass(frozen=True)
 class IdleCause:
-    """A host activity that leaves the device without work.
+    """A host activity that leaves the device without work."""
 
-    Attributes
-    ----------
-    name
-        The value of the ``cause`` column.
-    rows
-        By table, which rows are the activity, on all host threads.
-    """
-
-    name: str
-    rows: Rows
+    name: str  # the value of the `cause` column
+    rows: Rows  # by table, which rows are the activity, on all host threads
 
     def spans(self, tables: Mapping[str, pd.DataFrame]) -> Spans:
         """Return the time of the activity."""

@@ -55,17 +55,7 @@ def covering(starts: Int64, durations: Int64) -> Spans:
 
 
 def pieces(spans: Spans, windows: Spans) -> tuple[Int64, Int64, Int64]:
-    """Cut intervals at the borders of windows.
-
-    Parameters
-    ----------
-    spans, windows
-        Both sorted and disjoint; windows may touch.
-
-    Returns
-    -------
-    Start, end and window of each piece; time outside all windows is left out.
-    """
+    """Cut intervals at the borders of windows."""
     first = np.searchsorted(spans[1], windows[0], side="right")
     counts = np.maximum(np.searchsorted(spans[0], windows[1], side="left") - first, 0)
     window = np.repeat(np.arange(len(counts)), counts)
@@ -117,15 +107,6 @@ def total(spans: Spans) -> int:
 
 def breakdown(computing: Spans, communication: Spans, others: Spans | None = None) -> dict[str, Spans]:
     """Split device time, from the first interval to the last, by what the device did.
-
-    Parameters
-    ----------
-    computing
-        Compute kernels, in any order, overlapping or not.
-    communication
-        Communication operators, likewise.
-    others
-        Other work, such as copies: its time counts as free, but extends the span.
 
     Returns
     -------

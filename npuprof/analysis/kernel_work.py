@@ -32,8 +32,6 @@ def kernel_work(
     ----------
     kernels
         The table ``kernels``. Kernels of the same type, core, shapes and data types become one row.
-    limit
-        Maximum number of rows, those with the most total time; by default all.
     framework_shapes
         The input shapes of the framework's operator that launched each kernel, where known: the kernel of a
         convolution only has padded shapes.

@@ -24,8 +24,6 @@ def launches(tables: Mapping[str, pd.DataFrame], clocks: Collection[DeviceClock]
 
     Parameters
     ----------
-    tables
-        Every table of the schema by name, as recorded.
     clocks
         Of :func:`npuprof.analysis.device_clocks.device_clocks`; devices without one have the clock of the host.
 
@@ -79,15 +77,7 @@ def _delays(kernels: pd.DataFrame, launch_ns: Any, apart: Collection[int]) -> An
 
 
 def framework_operators(tables: Mapping[str, pd.DataFrame], links: Causes) -> pd.Categorical:
-    """Return the column ``op`` of :func:`launches`: the innermost framework operator of each kernel.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    links
-        The callers and launchers of the rows.
-    """
+    """Return the column ``op`` of :func:`launches`: the innermost framework operator of each kernel."""
     operators, innermost = _innermost_operators(tables, links)
     row = _framework_rows(tables, links, operators, innermost)
     return _take(tables["operators"]["name"], np.maximum(row - links.first_row["operators"], -1))

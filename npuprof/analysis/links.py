@@ -19,11 +19,6 @@ _COLUMNS = ["src_rank", "dst_rank", "transport", "op_type", "size_bytes", "durat
 def links(transfers: pd.DataFrame) -> pd.DataFrame:
     """Compare each link with the links of the same transport and operator, and of a size within a factor of two.
 
-    Parameters
-    ----------
-    transfers
-        The transfers of all ranks, from :func:`npuprof.analysis.traffic.link_transfers`.
-
     Returns
     -------
     pandas.DataFrame
@@ -48,17 +43,7 @@ def links(transfers: pd.DataFrame) -> pd.DataFrame:
 def beside_peers(
     sums: pd.DataFrame, kind: list[str], rate: pd.Series[float]
 ) -> tuple[pd.Series[int], pd.Series[float]]:
-    """Return for each row the number of rows it is compared with, including itself, and the median of their rates.
-
-    Parameters
-    ----------
-    sums
-        Links, with ``size_bytes``; sizes within a factor of two are comparable.
-    kind
-        Columns that must be equal.
-    rate
-        The rate of each row.
-    """
+    """Return for each row the number of rows it is compared with, including itself, and the median of their rates."""
     bucket = np.log2(np.maximum(sums["size_bytes"].to_numpy(np.float64), 1)).astype(np.int64)
     alike = sums[kind].assign(bucket=bucket, rate=rate)
     rates = alike.groupby([*kind, "bucket"], observed=True, dropna=False)["rate"]

@@ -21,36 +21,20 @@ _LEAST_ITERATIONS = 3
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of the profiled cell, as it ran.
+    """A loop of the profiled cell, as it ran."""
 
-    Attributes
-    ----------
-    number
-        Its number among the cell's statements; a loop within has a greater one.
-    line
-        Its line in the cell.
-    outer
-        The number of the innermost loop around it, -1 for none.
-    update
-        Whether its own body makes the update of a training step: 2 if it calls a method ``step``, 1 for ``backward``
-        and ``zero_grad`` alone, otherwise 0.
-    begins, ends
-        Rows of ``statements`` with which each iteration begins, and with which its end begins; the number of rows for
-        an iteration that nothing follows.
-    place
-        Its line, and the cell where several have loops: ``line 3 of cell [2]``.
-    thinned
-        How many iterations were only counted: such a loop makes no steps.
-    """
-
-    number: int
-    line: int
-    outer: int
+    number: int  # its number among the cell's statements; a loop within has a greater one
+    line: int  # its line in the cell
+    outer: int  # the number of the innermost loop around it, -1 for none
+    # Whether its own body makes the update of a training step: 2 if it calls a method `step`, 1 for `backward` and
+    # `zero_grad` alone, otherwise 0.
     update: int
+    # begins, ends: rows of `statements` with which each iteration begins, and with which its end begins; the number of
+    # rows for an iteration that nothing follows.
     begins: Int64
     ends: Int64
-    place: str
-    thinned: int = 0
+    place: str  # its line, and the cell where several have loops: `line 3 of cell [2]`
+    thinned: int = 0  # how many iterations were only counted: such a loop makes no steps
 
 
 def step_loop(loops: Sequence[Loop], weights: Int64) -> Loop | None:
@@ -59,13 +43,6 @@ def step_loop(loops: Sequence[Loop], weights: Int64) -> Loop | None:
     Of loops within each other that hold nearly all launches, it is the innermost that makes the update of a training
     step, else the outermost with at least three iterations. Of loops after each other it is the one with an update,
     or with the most launches.
-
-    Parameters
-    ----------
-    loops
-        The loops of the cell.
-    weights
-        The launches in each row of ``statements``, or what stands for them.
     """
     total = int(weights.sum())
     chosen: list[tuple[bool, int, Loop]] = []
@@ -86,13 +63,6 @@ def other_loops(step: Loop, loops: Sequence[Loop], weights: Int64) -> list[Loop]
     """Return the loops beside that of the steps whose iterations are steps of another kind, such as an evaluation.
 
     Each has at least 1 % of all launches; of loops within each other it is the one that :func:`step_loop` would choose.
-
-    Parameters
-    ----------
-    step
-        The loop of the steps.
-    loops, weights
-        As for :func:`step_loop`.
     """
     numbered = {loop.number: loop for loop in loops}
     around, outer = {-1}, step.outer

@@ -17,8 +17,6 @@ def alive_at(allocations: pd.DataFrame, time_ns: int, device_id: int | None) -> 
         time after it.
     time_ns
         Epoch nanoseconds or, of blocks in the history of an allocator, the number of its entry.
-    device_id
-        The device, or None for any.
 
     Returns
     -------

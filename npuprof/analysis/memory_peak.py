@@ -35,11 +35,6 @@ _NEVER = np.iinfo(np.int64).max
 def memory_peak(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the owners of memory at the peak of each device, and of the host where its blocks were recorded.
 
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name; ``memory``, ``allocations`` and the tables of the host are read.
-
     Returns
     -------
     pandas.DataFrame
@@ -139,13 +134,6 @@ def _running_python(tables: Mapping[str, pd.DataFrame]) -> Int64:
 
 def blocks_at_peak(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> pd.DataFrame:
     """Return the blocks in use at the peak of each device, or of the host in a run without a device.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    correlation
-        The callers of host rows.
 
     Returns
     -------
@@ -342,11 +330,6 @@ def _in_ranges(tables: Mapping[str, pd.DataFrame], rows: Int64, text: str) -> Bo
 
 def memory_leaks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return the call sites whose memory grows from step to step.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
 
     Returns
     -------

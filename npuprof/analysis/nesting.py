@@ -24,26 +24,16 @@ _MAX_ROUNDS = 64  # enough for calls of ordinary depth; deeper ones are scanned
 
 @dataclass(frozen=True)
 class Nesting:
-    """Intervals in groups (threads, streams ...), with the innermost interval around each.
+    """Intervals in groups (threads, streams ...), with the innermost interval around each."""
 
-    Attributes
-    ----------
-    order
-        Row numbers of the intervals as given, sorted by group, then start, longer first. The other
-        arrays are in this order.
-    groups
-        Codes of the groups, 0 and up.
-    starts, ends
-        Bounds; an interval holds another one of its group if it starts no later and ends no earlier.
-    parents
-        Position (in this order) of the innermost interval around each, -1 at the top.
-    """
-
+    # Row numbers of the intervals as given, sorted by group, then start, longer first. The other arrays are in this
+    # order.
     order: Int64
-    groups: Int64
+    groups: Int64  # codes of the groups, 0 and up
+    # starts, ends: bounds; an interval holds another one of its group if it starts no later and ends no earlier.
     starts: Int64
     ends: Int64
-    parents: Int64
+    parents: Int64  # position (in this order) of the innermost interval around each, -1 at the top
     _labels: Integers
 
     @classmethod
@@ -52,8 +42,6 @@ class Nesting:
 
         Parameters
         ----------
-        starts, ends
-            Bounds of the intervals, in any unit, ``int64``, of the same length.
         groups
             The group of each interval (a thread id, a stream); intervals nest only within their group.
         """
@@ -75,13 +63,7 @@ class Nesting:
         return depths
 
     def nearest(self, is_wanted: Bools) -> Int64:
-        """Return for each interval itself or the innermost interval around it that is wanted; -1 if there is none.
-
-        Parameters
-        ----------
-        is_wanted
-            Which intervals are wanted, in sorted order.
-        """
+        """Return for each interval itself or the innermost interval around it that is wanted; -1 if there is none."""
         ancestor = np.where(is_wanted, np.arange(len(self.parents)), self.parents)
         while True:  # every round doubles the number of levels searched
             further = np.where(ancestor >= 0, ancestor[ancestor], -1)
@@ -90,19 +72,7 @@ class Nesting:
             ancestor = further
 
     def innermost(self, points: Int64, groups: Integers | None = None) -> Int64:
-        """Return the innermost interval with ``start < point <= end`` in each point's group.
-
-        Parameters
-        ----------
-        points
-            Times, ``int64``, in the unit of the intervals.
-        groups
-            The group of each point, with the same labels as the intervals.
-
-        Returns
-        -------
-        Positions in sorted order; -1 where no interval holds the point.
-        """
+        """Return the innermost interval with ``start < point <= end`` in each point's group."""
         if not len(self.starts) or not len(points):
             return np.full(len(points), -1, np.int64)
         codes = np.zeros(len(points), np.int64) if groups is None else _codes_of(self._labels, groups)

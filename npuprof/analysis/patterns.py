@@ -18,13 +18,7 @@ _MOST_SECONDS = 5.0
 
 
 def contains(names: Sequence[object], text: str, *, regex: bool = False) -> npt.NDArray[np.bool_]:
-    """Return a mask of the names that contain a text, ignoring case, or a match of a pattern; values of others do not.
-
-    Raises
-    ------
-    OptionsError
-        If the regular expression is invalid; see :func:`contains_pattern`.
-    """
+    """Return a mask of the names that contain a text, in any case, or match a pattern."""
     if regex:
         return contains_pattern(names, text)
     folded = text.upper()
@@ -36,17 +30,8 @@ def contains_pattern(names: Sequence[object], pattern: str, *, ignore_case: bool
 
     Parameters
     ----------
-    names
-        The names; only their first thousand characters are searched.
     pattern
         The expression. RE2 lacks the features of Python's expressions that need backtracking: ``(?=...)`` and ``\1``.
-    ignore_case
-        Whether to ignore case.
-
-    Raises
-    ------
-    OptionsError
-        If the expression is too long, cannot be parsed, or takes more than five seconds of CPU time.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

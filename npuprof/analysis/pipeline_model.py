@@ -23,48 +23,27 @@ _EDGES = ("prev", "next")
 
 @dataclass(frozen=True)
 class StageTimes:
-    """What a stage did in a step; times in nanoseconds.
+    """What a stage did in a step; times in nanoseconds."""
 
-    Attributes
-    ----------
-    borders
-        The border of each send or receive, in order: to the stage before it (``prev``) or after it (``next``).
-    before_ns
-        Work before each of them, since the end of the one before.
-    after_ns
-        Work after the last one, until the step ends on this stage, without waiting.
-    moving_ns
-        How long each of them moves data.
-    """
-
+    # The border of each send or receive, in order: to the stage before it (`prev`) or after it (`next`).
     borders: tuple[str, ...]
-    before_ns: Float64
-    after_ns: float
-    moving_ns: Float64
+    before_ns: Float64  # work before each of them, since the end of the one before
+    after_ns: float  # work after the last one, until the step ends on this stage, without waiting
+    moving_ns: Float64  # how long each of them moves data
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A pipeline whose schedule is known.
+    """A pipeline whose schedule is known."""
 
-    Attributes
-    ----------
-    schedule, microbatches
-        The schedule, and the micro-batches of a step.
-    forward_ns, backward_ns
-        Time of each stage's passes, of shape (stages, micro-batches).
-    tail_ns
-        Work of each stage after its last micro-batch.
-    moving_ns
-        Mean time of a send or receive.
-    """
-
+    # schedule, microbatches: the schedule, and the micro-batches of a step.
     schedule: Schedule
     microbatches: int
+    # forward_ns, backward_ns: time of each stage's passes, of shape (stages, micro-batches).
     forward_ns: Float64
     backward_ns: Float64
-    tail_ns: Float64
-    moving_ns: float
+    tail_ns: Float64  # work of each stage after its last micro-batch
+    moving_ns: float  # mean time of a send or receive
 
     @property
     def stages(self) -> int:
@@ -84,13 +63,7 @@ class Pipeline:
         return float((self.forward_ns.sum(axis=1) + self.backward_ns.sum(axis=1) + self.tail_ns).max())
 
     def step_ns(self, split: int = 1) -> float:
-        """Return how long a step takes by the model.
-
-        Parameters
-        ----------
-        split
-            Into how many equal ones each micro-batch is divided.
-        """
+        """Return how long a step takes by the model."""
         times = {
             "forward": np.repeat(self.forward_ns / split, split, axis=1),
             "backward": np.repeat(self.backward_ns / split, split, axis=1),

@@ -36,24 +36,12 @@ GUESSED = KNOWN[2:]
 
 @dataclass(frozen=True)
 class _Part:
-    """The frames of the rows of a table.
+    """The frames of the rows of a table."""
 
-    Attributes
-    ----------
-    codes
-        The code of the frame of each host row, -1 for none.
-    sources
-        The rows that have a frame, or may inherit one.
-    table
-        The table.
-    is_entered
-        Whether the lines are where the functions were entered.
-    """
-
-    codes: Int64
-    sources: Bools
+    codes: Int64  # the code of the frame of each host row, -1 for none
+    sources: Bools  # the rows that have a frame, or may inherit one
     table: str
-    is_entered: bool
+    is_entered: bool  # whether the lines are where the functions were entered
 
 
 @dataclass(frozen=True)
@@ -67,17 +55,11 @@ class Places:
     user gives file and function; the number in its name is where the function was entered (or was when the recording
     began), not the line of the call, so `entered` is set. If no code of the user is known, the frame is the innermost
     of all.
-
-    Attributes
-    ----------
-    tables
-        The tables of the run by name; ``python``, ``operators``, ``api``, ``links`` and ``statements`` are read.
-    causes
-        The callers of their rows.
     """
 
+    # The tables of the run by name; `python`, `operators`, `api`, `links` and `statements` are read.
     tables: Mapping[str, pd.DataFrame]
-    causes: Causes
+    causes: Causes  # the callers of their rows
 
     @classmethod
     def build(cls, tables: Mapping[str, pd.DataFrame], correlation: Causes | None = None) -> Places:
@@ -86,13 +68,6 @@ class Places:
 
     def of(self, table: Literal["python", "operators", "api"], rows: Int64 | None = None) -> pd.DataFrame:
         """Return the locations of rows of a host table.
-
-        Parameters
-        ----------
-        table
-            The table.
-        rows
-            Row numbers, -1 for none; by default all rows.
 
         Returns
         -------

@@ -20,34 +20,19 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True, repr=False)
 class Prediction(LongText):
-    """The predicted time of a step, or of a job, after a change, in nanoseconds.
+    """The predicted time of a step, or of a job, after a change, in nanoseconds."""
 
-    Attributes
-    ----------
-    recorded_ns
-        The recorded time: the mean over the steps that figures rest on; for a job, the time from
-        the first start of a collective to the last end.
-    replayed_ns
-        The time in a replay without changes, as a check.
-    predicted_ns
-        The time in a replay with the changes.
-    changes
-        The changes, in words.
-    steps
-        For a run, a row per step: ``step``, ``recorded_ns``, ``replayed_ns``, ``predicted_ns`` and ``gain_ns``.
-    gains_ns
-        For a run, the gain of each step that the mean is over.
-    of_job
-        Whether this predicts a job, whose time begins with its first collective.
-    """
-
+    # The recorded time: the mean over the steps that figures rest on; for a job, the time from the first start of a
+    # collective to the last end.
     recorded_ns: int
-    replayed_ns: int
-    predicted_ns: int
-    changes: tuple[str, ...] = ()
+    replayed_ns: int  # the time in a replay without changes, as a check
+    predicted_ns: int  # the time in a replay with the changes
+    changes: tuple[str, ...] = ()  # the changes, in words
+    # For a run, a row per step: `step`, `recorded_ns`, `replayed_ns`, `predicted_ns` and `gain_ns`.
     steps: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
+    # For a run, the gain of each step that the mean is over.
     gains_ns: tuple[int, ...] = field(default=(), repr=False, compare=False)
-    of_job: bool = False
+    of_job: bool = False  # whether this predicts a job, whose time begins with its first collective
 
     @property
     def gain_ns(self) -> int:
@@ -77,13 +62,7 @@ class Prediction(LongText):
 
 
 def checked_factors(subject: str, factors: Mapping[Any, float], known: Mapping[Any, object]) -> None:
-    """Raise an error if a name is unknown, or a factor is not a number of at least 0.
-
-    Raises
-    ------
-    OptionsError
-        If so; the message has the nearest known names.
-    """
+    """Raise an error if a name is unknown, or a factor is not a number of at least 0."""
     for word, factor in factors.items():
         checked_factor(f"{subject} {word!r}", factor)
         if word not in known:
@@ -92,13 +71,7 @@ def checked_factors(subject: str, factors: Mapping[Any, float], known: Mapping[A
 
 
 def checked_factor(subject: str, factor: object) -> None:
-    """Raise an error if a factor is not a number of at least 0.
-
-    Raises
-    ------
-    OptionsError
-        If so.
-    """
+    """Raise an error if a factor is not a number of at least 0."""
     if not isinstance(factor, (int, float)) or not 0 <= factor < inf:
         raise OptionsError(
             f"the factor of {subject} is {factor!r}: it must be a number of at least 0; 1 changes nothing"

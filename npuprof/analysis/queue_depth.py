@@ -17,11 +17,6 @@ def queue_depth(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     A kernel counts from the start of the host call that the links name, or from its own start if that is earlier, until
     it starts. Kernels without a link are not counted.
 
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name; ``kernels``, ``tasks``, ``api``, ``operators`` and ``links`` are read.
-
     Returns
     -------
     pandas.DataFrame

@@ -28,31 +28,17 @@ _MOST_ADDED = 64  # ranks: of more, too little is known of what they did togethe
 
 @dataclass(frozen=True)
 class Members:
-    """The operators of a job that lack members, and how long the others waited for these.
+    """The operators of a job that lack members, and how long the others waited for these."""
 
-    Attributes
-    ----------
-    ops
-        Their numbers, ascending.
-    places
-        The places in `ops` of those that each absent rank belongs to.
-    fellows
-        The other ranks of the groups of each absent rank.
-    end_ns, latest_ns
-        When each ended, and when the last recorded member arrived.
-    least_ns
-        The least time that another operator of the kind takes, which moving the data takes at most.
-    surely_ns
-        What moving the data takes at least: as long as where all members of a group are recorded, else as long as the
-        vendor counts transfers; 0 if neither is known.
-    """
-
-    ops: Int64
-    places: Mapping[int, list[int]]
-    fellows: Mapping[int, frozenset[int]]
+    ops: Int64  # their numbers, ascending
+    places: Mapping[int, list[int]]  # the places in `ops` of those that each absent rank belongs to
+    fellows: Mapping[int, frozenset[int]]  # the other ranks of the groups of each absent rank
+    # end_ns, latest_ns: when each ended, and when the last recorded member arrived.
     end_ns: Int64
     latest_ns: Int64
-    least_ns: Int64
+    least_ns: Int64  # the least time that another operator of the kind takes, which moving the data takes at most
+    # What moving the data takes at least: as long as where all members of a group are recorded, else as long as the
+    # vendor counts transfers; 0 if neither is known.
     surely_ns: Int64
 
     @property
@@ -79,8 +65,6 @@ def members_of(
     rows
         Collectives with ``rank``, ``group``, ``k``, ``op_type``, ``op``, ``start_ns``, ``wait_ns``, ``moving_ns`` and
         ``count``, if that is known.
-    groups
-        Kind and ranks of groups by key; others are taken to be whole.
     rates
         The share of the usual rate at which groups with a slow link move data: they take longer without a late member.
     moved_ns
@@ -208,10 +192,6 @@ def with_absent(
 
     Parameters
     ----------
-    rows
-        The result of :func:`npuprof.analysis.rank_waits.waits`.
-    groups
-        Kind and ranks of groups by key; others are taken to be whole.
     tells_last
         Of each operator, whether its waits tell who came last: :func:`npuprof.analysis.rank_waits.counts`; by default
         all do.
@@ -238,62 +218,27 @@ def with_absent(
 
 @dataclass(frozen=True)
 class Program:
-    """What the ranks of a role do in each step.
-
-    Attributes
-    ----------
-    ranks
-        The ranks.
-    types
-        The types of the collectives of each step, by the step's number.
-    usual_ns
-        How long a rank usually takes before each, by the step's number.
-    """
+    """What the ranks of a role do in each step."""
 
     ranks: frozenset[int]
-    types: Mapping[int, tuple[str, ...]]
-    usual_ns: Mapping[int, Floats]
+    types: Mapping[int, tuple[str, ...]]  # the types of the collectives of each step, by the step's number
+    usual_ns: Mapping[int, Floats]  # how long a rank usually takes before each, by the step's number
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A job with the collectives of absent ranks added.
-
-    Attributes
-    ----------
-    job
-        The job.
-    moving_ns
-        The time of each operator to move data.
-    added
-        The ranks that were added, in whole or in part.
-    unknown
-        The absent ranks that could not be added, because too little is known of what they did.
-    is_added
-        Which rows of the job were added; None for no one.
-    """
+    """A job with the collectives of absent ranks added."""
 
     job: Job
-    moving_ns: Floats
-    added: tuple[int, ...] = ()
+    moving_ns: Floats  # the time of each operator to move data
+    added: tuple[int, ...] = ()  # the ranks that were added, in whole or in part
+    # The absent ranks that could not be added, because too little is known of what they did.
     unknown: tuple[int, ...] = ()
-    is_added: Bools | None = None
+    is_added: Bools | None = None  # which rows of the job were added; None for no one
 
 
 def completed(played: Job, moving_ns: Floats, members: Members, programs: Sequence[Program]) -> Completed:
-    """Add the collectives of absent ranks to a job.
-
-    Parameters
-    ----------
-    played
-        The job.
-    moving_ns
-        The time of each operator to move data, as recorded.
-    members
-        The operators that lack members.
-    programs
-        What the recorded ranks do.
-    """
+    """Add the collectives of absent ranks to a job."""
     late = members.absent_ns > LEAST_WAIT_NS
     moving = moving_ns.copy()
     moving[members.ops[late]] = members.least_ns[late]
@@ -375,13 +320,7 @@ def _split_anew(rows: pd.DataFrame, moving_ns: Floats, ops: Int64) -> pd.DataFra
 
 
 def mostly_here(recorded: Job, whole: Job) -> list[int]:
-    """Return the ranks of which all collectives of most steps are recorded.
-
-    Parameters
-    ----------
-    recorded, whole
-        The job as it was recorded, and with the collectives of absent ranks.
-    """
+    """Return the ranks of which all collectives of most steps are recorded."""
     here, every = (job.rows.groupby(["rank", "step"], dropna=False).size() for job in (recorded, whole))
     shares = (here.reindex(every.index, fill_value=0) == every).groupby(level="rank").mean()
     return [int(rank) for rank in shares.index[(shares > _MOSTLY).to_numpy(bool)]]

@@ -91,13 +91,6 @@ def blame_of(played: Job, counted: Bools | None = None, absent: Bools | None = N
 def certain_blame(played: Job, absent: Bools | None = None) -> pd.DataFrame:
     """Return the result of :func:`blame` for a job, without naming anyone for little.
 
-    Parameters
-    ----------
-    played
-        The job.
-    absent
-        The rows of operators whose last member is not here; by default none.
-
     Returns
     -------
     pandas.DataFrame
@@ -136,15 +129,6 @@ def _whole(exact: Floats, total: int) -> Int64:
 
 def blamed(played: Job, victims: Mapping[int, int], counted: Bools) -> Floats:
     """Return the waits of groups of ranks by their root causes.
-
-    Parameters
-    ----------
-    played
-        The job.
-    victims
-        The number of each rank's group.
-    counted
-        Which rows' waits are attributed.
 
     Returns
     -------
@@ -186,22 +170,13 @@ def blamed(played: Job, victims: Mapping[int, int], counted: Bools) -> Floats:
 
 @dataclass(frozen=True)
 class _Origins:
-    """Why the last rank of each row's operator arrived late: fractions of its time, and the rows that they span.
+    """Why the last rank of each row's operator arrived late: fractions of its time, and the rows that they span."""
 
-    Attributes
-    ----------
-    culprit
-        The last rank, by position.
-    own_ns, moving
-        The fractions spent outside collectives and in transfers.
-    passed
-        The fraction spent in waits, per nanosecond that the rank waited from row `since` to row `until`.
-    """
-
-    culprit: Int32
+    culprit: Int32  # the last rank, by position
+    # own_ns, moving: the fractions spent outside collectives and in transfers.
     own_ns: Floats
     moving: Floats
-    passed: Floats
+    passed: Floats  # the fraction spent in waits, per nanosecond that the rank waited from row `since` to row `until`
     since: Int32
     until: Int32
 

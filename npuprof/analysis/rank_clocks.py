@@ -57,33 +57,15 @@ class Lead:
 
 @dataclass(frozen=True)
 class Clocks:
-    """The leads of the ranks' clocks over the clock of the lowest rank connected with each by collectives.
+    """The leads of the ranks' clocks over the clock of the lowest rank connected with each by collectives."""
 
-    Attributes
-    ----------
-    ranks
-        The ranks, ascending.
-    offsets
-        Leads in nanoseconds by position in `ranks`, at `middle_ns`; 0 without common collectives.
-    rates
-        Growth of the lead in nanoseconds per nanosecond; 0 unless the collectives span 10 s.
-    spreads
-        The median deviation of ends of collectives from the estimate; -1 without common collectives.
-    collectives
-        The number of ends compared.
-    references
-        The position of each rank's reference: the lowest of the ranks that collectives connect.
-    middle_ns
-        The time at which `offsets` holds.
-    """
-
-    ranks: Int64
-    offsets: Int64
-    rates: Floats
-    spreads: Int64
-    collectives: Int64
-    references: Int64
-    middle_ns: int
+    ranks: Int64  # the ranks, ascending
+    offsets: Int64  # leads in nanoseconds by position in `ranks`, at `middle_ns`; 0 without common collectives
+    rates: Floats  # growth of the lead in nanoseconds per nanosecond; 0 unless the collectives span 10 s
+    spreads: Int64  # the median deviation of ends of collectives from the estimate; -1 without common collectives
+    collectives: Int64  # the number of ends compared
+    references: Int64  # the position of each rank's reference: the lowest of the ranks that collectives connect
+    middle_ns: int  # the time at which `offsets` holds
 
     def corrected(self, rank: Int64, times_ns: Int64) -> Int64:
         """Return times of ranks on the common clock."""
@@ -109,11 +91,6 @@ def clocks(rows: pd.DataFrame) -> Clocks:
     The offset of two ranks is the median difference of their ends; all offsets are fitted together by least squares,
     weighted by the number of collectives and the spread of the differences. If the collectives span more than 10 s, a
     line over time is fitted to the differences of two ranks instead of a constant.
-
-    Parameters
-    ----------
-    rows
-        The result of :func:`npuprof.analysis.rank_waits.collectives`.
     """
     ranks = np.unique(rows["rank"].to_numpy(np.int64))
     times = _pairs(rows, ranks)

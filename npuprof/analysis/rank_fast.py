@@ -26,22 +26,13 @@ _RARE = 0.01  # of roles without a cause: how often any rank seems fast
 
 @dataclass(frozen=True)
 class Faster:
-    """A few ranks of a role that are faster than all others.
+    """A few ranks of a role that are faster than all others."""
 
-    Attributes
-    ----------
-    ranks, others
-        The ranks, and the rest of their role, ascending.
-    less_ns
-        How much less time one of them takes in a step.
-    less
-        The job if the others were as fast.
-    """
-
+    # ranks, others: the ranks, and the rest of their role, ascending.
     ranks: tuple[int, ...]
     others: tuple[int, ...]
-    less_ns: int
-    less: Less
+    less_ns: int  # how much less time one of them takes in a step
+    less: Less  # the job if the others were as fast
 
 
 def few_fast(times: Floats) -> Bools:
@@ -80,17 +71,7 @@ def are_of_two_hosts(ranks: Int64, few: Bools, groups: Mapping[str, Sequence[int
 
 
 def faster(roles: Sequence[Role], own_ns: Floats, unseen: Collection[int] = ()) -> list[Faster]:
-    """Return the few ranks of each role that are faster than all others of it, those with the most less first.
-
-    Parameters
-    ----------
-    roles
-        The roles of a job.
-    own_ns
-        The time of each row's rank before it arrives, as if no rank were slow.
-    unseen
-        Ranks of which too little is known to compare them.
-    """
+    """Return the few ranks of each role that are faster than all others of it, those with the most less first."""
     faster_ranks = []
     for role in roles:
         ranks, times = np.array(role.ranks), role.by_step(own_ns)

@@ -20,28 +20,13 @@ _NAMES = {"default_group": WORLD, "dp_cp": "dp", "exp": "ep"}  # Megatron's name
 
 @dataclass(frozen=True)
 class RankGroup:
-    """Ranks that communicate.
+    """Ranks that communicate."""
 
-    Attributes
-    ----------
-    key
-        The group's name in ``communication``.
-    kind
-        ``tp``, ``pp``, ``dp``, ``ep`` or another kind that the framework names; ``all`` for all ranks; empty if
-        unknown.
-    ranks
-        Its members, ascending.
-    recorded
-        Whether a file has the kind; otherwise it is inferred from the ranks and operators.
-    sends
-        Whether its ranks use point-to-point sends.
-    """
-
-    key: str
-    kind: str
-    ranks: tuple[int, ...]
-    recorded: bool
-    sends: bool
+    key: str  # the group's name in `communication`
+    kind: str  # `tp`, `pp`, `dp`, `ep` or another kind that the framework names; `all` for all ranks; empty if unknown
+    ranks: tuple[int, ...]  # its members, ascending
+    recorded: bool  # whether a file has the kind; otherwise it is inferred from the ranks and operators
+    sends: bool  # whether its ranks use point-to-point sends
 
 
 def rank_groups(rows: pd.DataFrame, recorded: Mapping[str, tuple[str, tuple[int, ...]]]) -> list[RankGroup]:
@@ -49,13 +34,6 @@ def rank_groups(rows: pd.DataFrame, recorded: Mapping[str, tuple[str, tuple[int,
 
     Without a recorded kind: ranks that send to each other are a pipeline, ranks with an all-to-all expert parallel,
     neighbouring ranks tensor parallel, ranks at equal distances data parallel.
-
-    Parameters
-    ----------
-    rows
-        Collectives of all ranks, from :func:`npuprof.analysis.rank_waits.collectives`.
-    recorded
-        Kind and ranks of groups by key, from the metadata.
     """
     grouped = rows[["group", "rank", "op_type"]].drop_duplicates().groupby("group", observed=True)
     members = {str(key): tuple(sorted(set(of_group))) for key, of_group in grouped["rank"]}
@@ -104,15 +82,6 @@ def pipelines(groups: Sequence[RankGroup], ranks: Sequence[int]) -> list[tuple[i
 
 def groups_by_kind(groups: Sequence[RankGroup], rows: pd.DataFrame, steps: int) -> pd.DataFrame:
     """Return the communication costs by kind of group.
-
-    Parameters
-    ----------
-    groups
-        The groups.
-    rows
-        The result of :func:`npuprof.analysis.rank_waits.waits`.
-    steps
-        The number of steps.
 
     Returns
     -------

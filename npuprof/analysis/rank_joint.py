@@ -17,43 +17,21 @@ MOST = 16
 
 @dataclass(frozen=True)
 class Part:
-    """A suspect's part in what the named ones gain together, in nanoseconds per step.
-
-    Attributes
-    ----------
-    suspect
-        The suspect.
-    share_ns
-        What is lost if it alone is left as it is, scaled so that all shares add up to the gain.
-    alone_ns
-        What is gained if it alone is changed.
-    """
+    """A suspect's part in what the named ones gain together, in nanoseconds per step."""
 
     suspect: Suspect
-    share_ns: int
-    alone_ns: int
+    share_ns: int  # what is lost if it alone is left as it is, scaled so that all shares add up to the gain
+    alone_ns: int  # what is gained if it alone is changed
 
 
 @dataclass(frozen=True)
 class Joint:
-    """What explains the loss of a job.
+    """What explains the loss of a job."""
 
-    Attributes
-    ----------
-    parts
-        The suspects that are named, the greatest share first.
-    hidden
-        Those without which the job would not be shorter.
-    gains_ns
-        What each step would gain without the named ones, by step.
-    recorded_ns
-        How long each step takes in a replay of the unchanged job.
-    """
-
-    parts: tuple[Part, ...]
-    hidden: tuple[Suspect, ...]
-    gains_ns: Floats
-    recorded_ns: Floats
+    parts: tuple[Part, ...]  # the suspects that are named, the greatest share first
+    hidden: tuple[Suspect, ...]  # those without which the job would not be shorter
+    gains_ns: Floats  # what each step would gain without the named ones, by step
+    recorded_ns: Floats  # how long each step takes in a replay of the unchanged job
 
     @property
     def gain_ns(self) -> int:
@@ -66,20 +44,6 @@ def joint(played: Job, own_ns: Floats, moving_ns: Floats, suspects: Sequence[Sus
 
     All are changed together; then the one whose change gains least is left as it is, as long as that loses less than
     1 % of the step, and less than steps differ by.
-
-    Parameters
-    ----------
-    played
-        The job.
-    own_ns, moving_ns
-        The time of each row's rank before it arrives, and of each operator to move data.
-    suspects
-        The suspects, at most :data:`MOST`.
-
-    Raises
-    ------
-    NpuprofError
-        If the job cannot be replayed.
     """
     count = len(suspects)
     faults = [suspect.less for suspect in suspects]

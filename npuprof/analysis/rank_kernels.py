@@ -22,15 +22,7 @@ class Savings(NamedTuple):
 
 
 def of_kernels(kernels: pd.DataFrame, factors: Float64) -> Savings:
-    """Return what faster kernels save: time in which no other kernel runs.
-
-    Parameters
-    ----------
-    kernels
-        The table ``kernels`` of a rank.
-    factors
-        Factors on the duration of each kernel.
-    """
+    """Return what faster kernels save: time in which no other kernel runs."""
     starts, count = kernels["start_ns"].to_numpy(np.int64), len(kernels)
     moments = np.concatenate([starts, starts + kernels["duration_ns"].to_numpy(np.int64)])
     order = np.argsort(moments, kind="stable")
@@ -66,18 +58,6 @@ def saved_ns(savings: Mapping[int, Savings], played: Job) -> Int64:
 
     A rank without savings gets those of a rank with the same collectives in the same order, which is in the same
     pipeline stage.
-
-    Parameters
-    ----------
-    savings
-        The savings of each rank whose kernels are known.
-    played
-        The job.
-
-    Raises
-    ------
-    NpuprofError
-        If no rank with the same collectives has savings.
     """
     rows = played.rows
     ranks, own_ns = rows["rank"].to_numpy(np.int64), rows["own_ns"].to_numpy(np.int64)

@@ -57,46 +57,31 @@ def overlaps(tables: Tables) -> bool:
 
 @dataclass(frozen=True)
 class _Lane:
-    """What a rank ran: kernels in order, and collectives in the order of its program.
+    """What a rank ran: kernels in order, and collectives in the order of its program."""
 
-    Attributes
-    ----------
-    start_ns, length_ns
-        Start and duration of each kernel.
-    row, op, group
-        The row of each collective in the job, its number, and the number of its group.
-    arrive_ns, end_ns
-        Start and end of each collective.
-    spans
-        The kernels and the collectives of each step: first and last of both.
-    programs
-        The number of the program of each step: what steps with the same number run is the same.
-    needs
-        The number of kernels that end before each collective begins.
-    gates
-        The kernel that waits for each collective; -1 for none.
-    sure_needs, sure_gates
-        Whether that was seen in a step.
-    depth
-        Of each collective that begins after the same kernel as others and waits for these: how many are in a row.
-    leads
-        Whether such a collective is waited for by another one.
-    """
-
+    # start_ns, length_ns: start and duration of each kernel.
     start_ns: Floats
     length_ns: Floats
+    # row, op, group: the row of each collective in the job, its number, and the number of its group.
     row: Int64
     op: Int64
     group: Int64
+    # arrive_ns, end_ns: start and end of each collective.
     arrive_ns: Floats
     end_ns: Floats
-    spans: Sequence[tuple[int, int, int, int]]
+    spans: Sequence[tuple[int, int, int, int]]  # the kernels and the collectives of each step: first and last of both
+    # The number of the program of each step: what steps with the same number run is the same.
     programs: tuple[int, ...] = ()
+    # The number of kernels that end before each collective begins.
     needs: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    # The kernel that waits for each collective; -1 for none.
     gates: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    # sure_needs, sure_gates: whether that was seen in a step.
     sure_needs: Bools = field(default_factory=lambda: np.zeros(0, bool))
     sure_gates: Bools = field(default_factory=lambda: np.zeros(0, bool))
+    # Of each collective that begins after the same kernel as others and waits for these: how many are in a row.
     depth: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    # Whether such a collective is waited for by another one.
     leads: Bools = field(default_factory=lambda: np.zeros(0, bool))
 
     def by_step(self) -> Floats:
@@ -129,26 +114,16 @@ class _Lags:
 
 @dataclass(frozen=True)
 class Lanes:
-    """Ranks whose steps run the same kernels and collectives as others, or as others of their own, on one clock.
+    """Ranks whose steps run the same kernels and collectives as others, or as others of their own, on one clock."""
 
-    Attributes
-    ----------
-    job
-        The job; its rows are in the order of the program, and the time before each is that of the rank's own work,
-        of which `rare_ns` is what passes in fewer than half of the steps only.
-    ranks, lanes
-        The ranks, in order, and what each ran.
-    alike
-        The ranks that run the same, by rank.
-    begin_ns
-        When the first rank begins.
-    """
-
+    # The job; its rows are in the order of the program, and the time before each is that of the rank's own work, of
+    # which `rare_ns` is what passes in fewer than half of the steps only.
     job: Job
+    # ranks, lanes: the ranks, in order, and what each ran.
     ranks: tuple[int, ...]
     lanes: tuple[_Lane, ...]
-    alike: Mapping[int, tuple[int, ...]]
-    begin_ns: float
+    alike: Mapping[int, tuple[int, ...]]  # the ranks that run the same, by rank
+    begin_ns: float  # when the first rank begins
 
     @property
     def steps(self) -> int:
@@ -283,15 +258,7 @@ def _surely(lane: _Lane) -> _Lane:
 
 
 def lanes(played: Job, members: Mapping[int, Tables]) -> Lanes | None:
-    """Return the lanes of ranks; None if kernels run beside each other, or steps of kernels are not known.
-
-    Parameters
-    ----------
-    played
-        The collectives of all ranks.
-    members
-        The tables of each rank.
-    """
+    """Return the lanes of ranks; None if kernels run beside each other, or steps of kernels are not known."""
     if tuple(sorted(members)) != played.ranks or len(played.ranks) < 2 or len(played.rows) > _MOST_OPERATORS:
         return None
     by_group = played.rows["rank"].groupby(pd.factorize(played.rows["group"])[0]).agg(["nunique", "min"])

@@ -58,17 +58,7 @@ def group_rates(slow: pd.DataFrame) -> dict[str, float]:
 
 
 def link_suspects(played: Job, slow: pd.DataFrame, moving_ns: Floats) -> list[Suspect]:
-    """Return the slow links; those in one group are one suspect, since all of the group wait for the slowest.
-
-    Parameters
-    ----------
-    played
-        The job.
-    slow
-        The result of :func:`slow_links`.
-    moving_ns
-        The time of each operator to move data.
-    """
+    """Return the slow links; those in one group are one suspect, since all of the group wait for the slowest."""
     rows = played.rows
     number = {str(name): place for place, name in enumerate(rows["group"].cat.categories)}
     group = rows["group"].cat.codes.to_numpy(np.int64)

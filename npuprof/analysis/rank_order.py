@@ -11,32 +11,17 @@ from npuprof.arrays import Int64
 
 @dataclass(frozen=True)
 class Waves:
-    """Collectives in waves: a wave depends only on earlier waves, and has each rank at most once.
+    """Collectives in waves: a wave depends only on earlier waves, and has each rank at most once."""
 
-    Attributes
-    ----------
-    rows
-        The rows of all operators, wave by wave, operator by operator.
-    begins
-        Where each wave begins in `rows`, and where the last wave ends.
-    blocked
-        The first row that cannot run, because the members of its operator run their operators in conflicting orders; -1
-        if all can run.
-    """
-
-    rows: Int64
-    begins: list[int]
+    rows: Int64  # the rows of all operators, wave by wave, operator by operator
+    begins: list[int]  # where each wave begins in `rows`, and where the last wave ends
+    # The first row that cannot run, because the members of its operator run their operators in conflicting orders; -1
+    # if all can run.
     blocked: int
 
 
 def waves(rank: Int64, op: Int64) -> Waves:
-    """Order collectives so that each can run after the previous ones.
-
-    Parameters
-    ----------
-    rank, op
-        Rank and operator of each row, ordered by rank and start.
-    """
+    """Order collectives so that each can run after the previous ones."""
     by_op = np.argsort(op, kind="stable")
     members = np.bincount(op)
     first = np.append(0, np.cumsum(members))

@@ -93,13 +93,6 @@ def _with_ranks(tasks: pd.DataFrame, rank: int) -> pd.DataFrame:
 def with_late_peers(waits: pd.DataFrame, late: Callable[[int], pd.DataFrame]) -> pd.DataFrame:
     """Add the waits for absent ranks that the tasks of collectives show.
 
-    Parameters
-    ----------
-    waits
-        The result of :func:`npuprof.analysis.rank_absent.with_absent`.
-    late
-        Returns the result of :func:`waited_for` for a rank.
-
     Returns
     -------
     pandas.DataFrame

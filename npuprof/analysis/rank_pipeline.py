@@ -23,17 +23,6 @@ def pipeline_work(
     Megatron, MindSpeed and DeepSpeed run without interleaving. If the number of operators fits no such schedule, pieces
     are ``work`` without a microbatch.
 
-    Parameters
-    ----------
-    rows
-        The rows of a step, from :func:`npuprof.analysis.rank_waits.waits`.
-    ranks
-        The ranks of the pipeline, by stage.
-    inside
-        Groups whose collectives are part of a stage's work, such as tensor parallel groups.
-    window
-        Start and end of the step.
-
     Returns
     -------
     pandas.DataFrame

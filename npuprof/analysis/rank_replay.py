@@ -29,26 +29,16 @@ NO_GROUP = "no group"
 
 @dataclass(frozen=True)
 class Job:
-    """The collectives of a job on one clock, ready for a replay.
+    """The collectives of a job on one clock, ready for a replay."""
 
-    Attributes
-    ----------
-    ranks
-        The ranks, in order.
-    rows
-        The result of :func:`npuprof.analysis.rank_waits.waits`, with ``own_ns`` (time of the rank since the end of its
-        previous collective), ordered by rank and start.
-    start_ns, end_ns
-        First start and last end of all collectives.
-    clocks
-        The clocks by which the starts were corrected.
-    """
-
-    ranks: tuple[int, ...]
+    ranks: tuple[int, ...]  # the ranks, in order
+    # The result of `waits`, with `own_ns` (time of the rank since the end of its previous collective), ordered by rank
+    # and start.
     rows: pd.DataFrame
+    # start_ns, end_ns: first start and last end of all collectives.
     start_ns: int
     end_ns: int
-    clocks: Clocks
+    clocks: Clocks  # the clocks by which the starts were corrected
 
     @cached_property
     def waves(self) -> Waves:
@@ -219,11 +209,6 @@ def job(communication: pd.DataFrame) -> Job:
     ----------
     communication
         Stacked ``communication`` tables, see :func:`npuprof.analysis.rank_waits.collectives`.
-
-    Raises
-    ------
-    NpuprofError
-        If no collective has a rank and a group.
     """
     rows, estimated = aligned(_with_groups(communication))
     rank, starts = rows["rank"].to_numpy(np.int64), rows["start_ns"].to_numpy(np.int64)
@@ -302,13 +287,7 @@ def _refuse_unpaired(played: Job) -> None:
 
 
 def checked_waves(played: Job) -> Waves:
-    """Return the order in which a job is replayed.
-
-    Raises
-    ------
-    NpuprofError
-        See :func:`replay`.
-    """
+    """Return the order in which a job is replayed."""
     _refuse_clocks_apart(played)
     order = played.waves
     if order.blocked >= 0:
@@ -325,21 +304,6 @@ def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> fl
 
     Each rank runs its collectives in the recorded order. It arrives at a collective its own time after the end of the
     previous one; the collective ends when its last member has arrived and the data has moved.
-
-    Parameters
-    ----------
-    played
-        The job.
-    own_ns
-        Time of each row's rank before it arrives.
-    moving_ns
-        Time of each operator to move data, by number of the operator.
-
-    Raises
-    ------
-    NpuprofError
-        If the ranks run the collectives of a group in conflicting orders, or seem to run one after another because
-        nothing synchronises their clocks.
     """
     order = checked_waves(played)
     place = np.searchsorted(np.array(played.ranks), played.rows["rank"].to_numpy(np.int64))[order.rows]
@@ -356,15 +320,7 @@ def replay(played: Job, own_ns: Floats | Int64, moving_ns: Floats | Int64) -> fl
 
 
 def replay_steps(played: Job, own_ns: Floats, moving_ns: Floats, *, recorded: tuple[Floats, Floats]) -> float:
-    """Return the duration of a job with other times in its steps, and the recorded ones before; see :func:`replay`.
-
-    Parameters
-    ----------
-    played, own_ns, moving_ns
-        See :func:`replay`.
-    recorded
-        Own times and times to move data, as recorded.
-    """
+    """Return the duration of a job with other times in its steps, and the recorded ones before; see :func:`replay`."""
     is_before, moving_ns = before_steps(played), moving_ns.copy()
     operators = played.rows["op"].to_numpy(np.int64)[is_before]
     moving_ns[operators] = recorded[1][operators]
@@ -393,10 +349,6 @@ def what_if(
     ----------
     communication
         Stacked ``communication`` tables, see :func:`npuprof.analysis.rank_waits.collectives`.
-    transfer, rank, balance
-        The changes.
-    saved_ns
-        Returns the reduction of the time before each collective by faster kernels.
     """
     checked_factor("transfer", transfer)
     if balance not in (None, "stages"):

@@ -27,24 +27,12 @@ _RING = 3
 
 @dataclass(frozen=True)
 class Role:
-    """Ranks of one pipeline stage with the same collectives in the same order, in the steps that all of them have.
+    """Ranks of one pipeline stage with the same collectives in the same order, in the steps that all of them have."""
 
-    Attributes
-    ----------
-    ranks
-        The ranks, ascending.
-    steps
-        The numbers of the steps; -1 for collectives without one.
-    rows
-        Rows of the job, ``int64`` of shape (ranks, collectives).
-    begins
-        The first collective of each step.
-    """
-
-    ranks: tuple[int, ...]
-    steps: tuple[int, ...]
-    rows: Int64
-    begins: Int64
+    ranks: tuple[int, ...]  # the ranks, ascending
+    steps: tuple[int, ...]  # the numbers of the steps; -1 for collectives without one
+    rows: Int64  # rows of the job, `int64` of shape (ranks, collectives)
+    begins: Int64  # the first collective of each step
 
     def by_step(self, times_ns: Floats) -> Floats:
         """Return the sum of the times of rows in each step, of shape (ranks, steps)."""
@@ -111,15 +99,7 @@ def _components(ranks: pd.Series[int], groups: Sequence[set[int]]) -> dict[int, 
 
 
 def roles(played: Job, stages: Sequence[Sequence[int]]) -> list[Role]:
-    """Return the roles of a job; ranks with a part of the steps of others belong to their role.
-
-    Parameters
-    ----------
-    played
-        The job.
-    stages
-        The ranks of each pipeline stage; a rank of none is of one more.
-    """
+    """Return the roles of a job; ranks with a part of the steps of others belong to their role."""
     stage_of = {rank: number for number, stage in enumerate(stages) for rank in stage}
     kinds = pd.factorize(played.rows["op_type"])[0].astype(np.int32)
     rank, place = played.rows["rank"].to_numpy(np.int64), played.step_places

@@ -25,17 +25,6 @@ def uneven(played: Job, own_ns: Floats, stages: Sequence[Sequence[int]], *, join
     """Return the stage with the most work if that is 5 % over the mean; None where nothing connects all stages.
 
     Without it the same work is spread evenly over all ranks.
-
-    Parameters
-    ----------
-    played
-        The job.
-    own_ns
-        The time of each row's rank before it arrives, as if no rank were slow.
-    stages
-        The ranks of each stage.
-    joined
-        Whether the stages are known to be of one job, though nothing connects their clocks.
     """
     times = of_stages(played, own_ns, stages)
     if len(stages) < 2 or max(times) <= (1 + _UNEVEN) * float(np.mean(times)) or not (joined or connected(played)):
@@ -63,19 +52,6 @@ def or_hosts(
 
     Such a stage takes 5 % longer than the others, has its hosts for itself, and all of these but the fastest are slow:
     two slow hosts explain as much as one of them and an uneven stage.
-
-    Parameters
-    ----------
-    played
-        The job.
-    own_ns
-        The time of each row's rank before it arrives, as if no rank were slow.
-    stages
-        The ranks of each stage.
-    hosts
-        The host of each rank.
-    slow
-        The slow ranks and groups of ranks.
     """
     times = of_stages(played, own_ns, stages)
     named = {name for suspect in slow if suspect.kind == "slow" for name in suspect.names}

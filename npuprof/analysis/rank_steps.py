@@ -14,13 +14,6 @@ def with_waiting(parts: pd.DataFrame, waits: pd.DataFrame) -> pd.DataFrame:
     The fractions are those of the step's collectives, whose starts on all ranks show how long each rank waited. If
     computing overlaps some of them, the exposed part is assumed to have the same fractions.
 
-    Parameters
-    ----------
-    parts
-        Steps of ranks, from :meth:`npuprof.analysis.accounting.Accounting.by_part`.
-    waits
-        The result of :func:`npuprof.analysis.rank_waits.waits`.
-
     Returns
     -------
     pandas.DataFrame

@@ -45,57 +45,29 @@ _ALIKE = 0.5  # of what a group takes longer: what each of its ranks does at lea
 
 @dataclass(frozen=True)
 class Once:
-    """What a rank took longer in one step and not in the others.
+    """What a rank took longer in one step and not in the others."""
 
-    Attributes
-    ----------
-    rank, step
-        The rank, and the number of the step; -1 for collectives without one.
-    extra_ns
-        How much longer.
-    still
-        Whether nearly all of it lies before one collective.
-    less
-        The job without it.
-    """
-
+    # rank, step: the rank, and the number of the step; -1 for collectives without one.
     rank: int
     step: int
-    extra_ns: int
-    still: bool
-    less: Less
+    extra_ns: int  # how much longer
+    still: bool  # whether nearly all of it lies before one collective
+    less: Less  # the job without it
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """What may make each step longer.
+    """What may make each step longer."""
 
-    Attributes
-    ----------
-    kind
-        ``slow``: longer by a factor; ``late``: longer before a few collectives; ``link`` or ``stage``.
-    ranks
-        The ranks, ascending.
-    names
-        What the ranks are all of, such as ``host 1``; several that cannot be told apart; empty for single ranks. Of a
-        stage: the hosts that may be slow instead.
-    extra_ns
-        How much longer one of these ranks takes in a step.
-    first
-        The number within a step of the first collective before which they are late.
-    surely
-        Whether it is told from noise; with one step it cannot be.
-    less
-        The job without it.
-    """
-
-    kind: Kind
-    ranks: tuple[int, ...]
-    extra_ns: int
-    less: Less
+    kind: Kind  # `slow`: longer by a factor; `late`: longer before a few collectives; `link` or `stage`
+    ranks: tuple[int, ...]  # the ranks, ascending
+    extra_ns: int  # how much longer one of these ranks takes in a step
+    less: Less  # the job without it
+    # What the ranks are all of, such as `host 1`; several that cannot be told apart; empty for single ranks. Of a
+    # stage: the hosts that may be slow instead.
     names: tuple[str, ...] = ()
-    first: int = 0
-    surely: bool = True
+    first: int = 0  # the number within a step of the first collective before which they are late
+    surely: bool = True  # whether it is told from noise; with one step it cannot be
 
 
 def _comparable(played: Job, roles: Sequence[Role], own_ns: Floats) -> Floats:
@@ -118,12 +90,6 @@ def once(played: Job, roles: Sequence[Role], own_ns: Floats, least_steps: int = 
 
     Parameters
     ----------
-    played
-        The job; less than 1 % of its usual step does not count.
-    roles
-        The roles of the job.
-    own_ns
-        The time of each row's rank before it arrives.
     least_steps
         The steps without which a role tells nothing. Of two steps none is the usual one: the longer one may be.
     """
@@ -212,21 +178,7 @@ def suspects(
     groups: Mapping[str, Sequence[int]],
     unseen: Collection[int] = (),
 ) -> list[Suspect]:
-    """Return the ranks and groups of ranks that take longer than others with the same work.
-
-    Parameters
-    ----------
-    played
-        The job.
-    roles
-        Its roles.
-    own_ns
-        The time of each row's rank before it arrives, without what happened once.
-    groups
-        The hosts and tensor groups, by what they are called.
-    unseen
-        Ranks of which too little is known to compare others with them.
-    """
+    """Return the ranks and groups of ranks that take longer than others with the same work."""
     own_ns, step_ns = _comparable(played, roles, own_ns), played.usual_ns
     compared = [_compare(role, own_ns, groups, step_ns, unseen) for role in roles if len(role.ranks) > 1]
     if not compared:

@@ -24,18 +24,13 @@ def _no_times() -> Floats:
 
 @dataclass(frozen=True)
 class Less:
-    """How much less time a job takes without a fault: nothing by default.
+    """How much less time a job takes without a fault: nothing by default."""
 
-    Attributes
-    ----------
-    rows, own_ns
-        Rows of the job, each once, and how much shorter the time of the rank before each is; negative where longer.
-    ops, moving_ns
-        Operators, and how much sooner the data of each has moved.
-    """
-
+    # rows, own_ns: rows of the job, each once, and how much shorter the time of the rank before each is; negative where
+    # longer.
     rows: Int64 = field(default_factory=_no_rows)
     own_ns: Floats = field(default_factory=_no_times)
+    # ops, moving_ns: operators, and how much sooner the data of each has moved.
     ops: Int64 = field(default_factory=_no_rows)
     moving_ns: Floats = field(default_factory=_no_times)
 
@@ -54,24 +49,13 @@ def step_times(played: Job, own_ns: Floats, moving_ns: Floats, faults: Sequence[
 
     Parameters
     ----------
-    played
-        The job.
     own_ns, moving_ns
         The time of each row's rank before it arrives, and of each operator to move data, with all faults.
-    faults
-        The faults.
-    variants
-        Which faults each variant is without, of shape (variants, faults).
 
     Returns
     -------
     ndarray of shape (variants, steps)
         Nanoseconds from the last end of a step to that of the next one; those of a variant add up to its duration.
-
-    Raises
-    ------
-    NpuprofError
-        See :func:`npuprof.analysis.rank_replay.replay`.
     """
     order = checked_waves(played)
     place = np.searchsorted(np.array(played.ranks), played.rows["rank"].to_numpy(np.int64))[order.rows]

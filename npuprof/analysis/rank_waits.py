@@ -215,11 +215,6 @@ def waits(communication: pd.DataFrame) -> pd.DataFrame:
     most for its own duration; the rest of the duration moves data. An operator with a single profiled member has no
     wait, nor has one of members whose clocks nothing synchronises: how long they waited is not known.
 
-    Parameters
-    ----------
-    communication
-        Stacked ``communication`` tables, see :func:`collectives`.
-
     Returns
     -------
     pandas.DataFrame
@@ -274,8 +269,6 @@ def counts(rows: pd.DataFrame, estimated: Clocks) -> Bools:
 
     Parameters
     ----------
-    rows
-        The result of :func:`waits`.
     estimated
         The clocks by which starts were corrected; the error of an operator is the greatest spread of its members.
     """

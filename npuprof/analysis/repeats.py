@@ -16,15 +16,6 @@ _MOST_SEQUENCES = 200  # per length: the most frequent sequences
 def repeats(codes: Int64, *, at_least: int, most: int = MOST) -> list[tuple[int, Int64]]:
     """Find repeated sequences of codes, longest first, without overlaps.
 
-    Parameters
-    ----------
-    codes
-        The sequence of codes; -1 is part of no repeated sequence.
-    at_least
-        The least number of occurrences.
-    most
-        Length of the longest sequence.
-
     Returns
     -------
     list[tuple[int, Int64]]

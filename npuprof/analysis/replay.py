@@ -26,21 +26,11 @@ _LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Change:
-    """The changes in a replay.
+    """The changes in a replay."""
 
-    Attributes
-    ----------
-    durations
-        Durations of device tasks, in their order; None for the recorded durations.
-    host
-        Factors on the host time spent on each cause of idle time.
-    between
-        Factor on the host time between steps.
-    """
-
-    durations: Int64 | None = None
-    host: Mapping[str, float] = field(default_factory=dict)
-    between: float = 1
+    durations: Int64 | None = None  # durations of device tasks, in their order; None for the recorded durations
+    host: Mapping[str, float] = field(default_factory=dict)  # factors on the host time spent on each cause of idle time
+    between: float = 1  # factor on the host time between steps
 
     @property
     def of_host(self) -> bool:
@@ -88,11 +78,6 @@ class Replay:
         Whether steps are marked on a host thread.
     device, host
         The lanes of the device and of the host.
-
-    Raises
-    ------
-    NpuprofError
-        If the run has no tasks or no steps with a position in time, or if its replay differs from the recording.
     """
 
     def __init__(self, tables: Mapping[str, pd.DataFrame], windows: StepWindows, device_id: int) -> None:
@@ -377,22 +362,13 @@ class Replay:
 
 @dataclass(frozen=True)
 class _Activities:
-    """The activities of all threads by cause, on an axis on which the time of one thread follows that of another.
+    """The activities of all threads by cause, on an axis on which the time of one thread follows that of another."""
 
-    Attributes
-    ----------
-    threads
-        The threads, in order; behind them, one without calls stands for every other.
-    start_ns, width_ns
-        When the time of each thread starts, and how much of the axis it takes.
-    spans
-        The intervals of each cause, sorted and disjoint.
-    """
-
-    threads: Int64
+    threads: Int64  # the threads, in order; behind them, one without calls stands for every other
+    # start_ns, width_ns: when the time of each thread starts, and how much of the axis it takes.
     start_ns: int
     width_ns: int
-    spans: Mapping[str, Spans]
+    spans: Mapping[str, Spans]  # the intervals of each cause, sorted and disjoint
 
     @classmethod
     def build(cls, tables: Mapping[str, pd.DataFrame], threads: Int64, start_ns: int, end_ns: int) -> _Activities:

@@ -58,15 +58,6 @@ def critical_path(replay: Replay, tables: Mapping[str, pd.DataFrame], rank: int 
 
     If several activities end at the same time, the path stays on its thread or stream.
 
-    Parameters
-    ----------
-    replay
-        The replay of the run.
-    tables
-        The tables of the run.
-    rank
-        The rank of the run.
-
     Returns
     -------
     pandas.DataFrame

@@ -15,11 +15,6 @@ def come_and_go(functions: Int64) -> bool:
 
     Functions that last have several samples in a row. Where so many are seen once only as in a random order, the order
     of the samples tells nothing, also of two in a row that saw the same function.
-
-    Parameters
-    ----------
-    functions
-        The number of the function that each sample of a thread saw, in order of time.
     """
     is_other = np.diff(functions) != 0
     single = int((is_other[:-1] & is_other[1:]).sum())
@@ -29,17 +24,7 @@ def come_and_go(functions: Int64) -> bool:
 
 
 def paths(callers: Int64, depths: Int64, functions: Int64) -> Int64:
-    """Return for each call the number of the functions that are around it, itself included; -1 without one.
-
-    Parameters
-    ----------
-    callers
-        The row of each call's caller, -1 at the top.
-    depths
-        How many calls are around each.
-    functions
-        The number of each call's function; -1 for one that does not count.
-    """
+    """Return for each call the number of the functions that are around it, itself included; -1 without one."""
     path = np.full(len(callers), -1, np.int64)
     order = np.argsort(depths, kind="stable")
     most = int(functions.max(initial=-1)) + 1

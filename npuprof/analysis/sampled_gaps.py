@@ -39,12 +39,8 @@ def seen_in(
 
     Parameters
     ----------
-    gap_threads, gaps
-        Times between two calls, by thread in order.
     kinds
         A number of each gap: gaps with the same one are of the same thread and between the same two lines.
-    sample_threads, moments, lines
-        The samples, by thread in order, and the line that each saw.
     """
     starts, ends = gaps
     at = search_in_groups(gap_threads, starts, sample_threads, moments, "right") - 1

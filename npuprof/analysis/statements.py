@@ -22,22 +22,6 @@ def statements_of(
     A row of the backward pass belongs to the statement that called its forward operator. Of a row on another thread,
     the nearest caller on the cell's thread decides, such as the operator that enqueued it. Where there is none, the
     statement is the one that the cell's thread ran meanwhile, which is not certain.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    first_row, callers
-        As in :class:`npuprof.analysis.correlation.Causes`; the callers without sampled calls.
-    forward
-        For each host row the forward operator that autograd derived it from, -1 for most.
-    rows
-        Host rows, numbered as in `callers`; -1 for none.
-
-    Returns
-    -------
-    rows, is_certain
-        -1 where no statement ran.
     """
     statements = tables["statements"]
     none = np.full(len(rows), -1, np.int64)

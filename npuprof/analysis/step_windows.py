@@ -22,37 +22,19 @@ _SLICES = ("steps", "python", "operators", "api", "tasks", "kernels", "communica
 
 @dataclass(frozen=True)
 class StepWindows:
-    """The steps of a device as disjoint intervals, in order of time.
+    """The steps of a device as disjoint intervals, in order of time."""
 
-    Attributes
-    ----------
-    steps
-        The number of each step, ``Int64``; <NA> for a run without steps.
-    starts, ends
-        Epoch nanoseconds of each interval. A step with another step nested in it has several intervals.
-    owner
-        The position in `steps` of each interval's step.
-    basis
-        The origin of the windows.
-    between
-        Which intervals lie between a step and the next one; see :meth:`lasting`.
-    closed
-        Which of `steps` last to the start of the next one, or are of a kind that has no such end.
-    other
-        Which of `steps` are of another kind than the one that figures per step are of; see :func:`of_counted_kind`.
-    overlapping
-        Whether the steps overlapped or nested before they were cut.
-    """
-
-    steps: Any
+    steps: Any  # the number of each step, `Int64`; <NA> for a run without steps
+    # starts, ends: epoch nanoseconds of each interval. A step with another step nested in it has several intervals.
     starts: Int64
     ends: Int64
-    owner: Int64
-    basis: Origin
-    between: Bools
-    closed: Bools
+    owner: Int64  # the position in `steps` of each interval's step
+    basis: Origin  # the origin of the windows
+    between: Bools  # which intervals lie between a step and the next one; see `lasting`
+    closed: Bools  # which of `steps` last to the start of the next one, or are of a kind that has no such end
+    # Which of `steps` are of another kind than the one that figures per step are of; see `of_counted_kind`.
     other: Bools
-    overlapping: bool = False
+    overlapping: bool = False  # whether the steps overlapped or nested before they were cut
 
     @property
     def spans(self) -> Spans:
@@ -159,8 +141,6 @@ def step_windows(tables: Mapping[str, pd.DataFrame], device_id: int, *, joined: 
 
     Parameters
     ----------
-    tables
-        Every table of the schema by name, on one clock: :func:`npuprof.analysis.device_clocks.on_host_clock`.
     device_id
         The device; steps marked on the host apply to all devices, those that a device recorded to itself.
     joined
@@ -222,15 +202,7 @@ def _of_device_alone(tables: Mapping[str, pd.DataFrame], device_id: int) -> dict
 
 
 def steps_of_kernels(tables: Mapping[str, pd.DataFrame], apart: Collection[int] = ()) -> Any:
-    """Return the step of each kernel by the windows of its device, as the breakdown counts it; <NA> outside all steps.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name, on one clock.
-    apart
-        The devices whose times cannot be compared with those of the host.
-    """
+    """Return the step of each kernel, as the breakdown counts it; <NA> outside all steps."""
     kernels = tables["kernels"]
     starts, devices = (kernels[name].to_numpy(np.int64) for name in ("start_ns", "device_id"))
     steps = pd.array([pd.NA], "Int64").repeat(len(kernels))

@@ -25,27 +25,13 @@ _PEAK_TYPES = {"device_id": "Int64", "time_ns": "Int64", "allocated_bytes": "Int
 
 @dataclass(frozen=True)
 class DeviceTimes:
-    """The parts of the steps of a device, in nanoseconds.
+    """The parts of the steps of a device, in nanoseconds."""
 
-    Attributes
-    ----------
-    device_id
-        The device; None if only its rank is known.
-    rank
-        The rank in an analysis of all ranks; None in a run, and if the rank cannot be read.
-    basis
-        The origin of the steps; ``run`` if there are none and the times are those of the whole run.
-    steps
-        Duration of each step.
-    parts
-        Time by part of :data:`npuprof.analysis.accounting.PARTS`; the parts add up to :attr:`span_ns`.
-    """
-
-    device_id: int | None
-    rank: int | None
-    basis: Origin
-    steps: tuple[int, ...]
-    parts: Mapping[str, int]
+    device_id: int | None  # the device; None if only its rank is known
+    rank: int | None  # the rank in an analysis of all ranks; None in a run, and if the rank cannot be read
+    basis: Origin  # the origin of the steps; `run` if there are none and the times are those of the whole run
+    steps: tuple[int, ...]  # duration of each step
+    parts: Mapping[str, int]  # time by part of `PARTS`; the parts add up to `span_ns`
 
     @property
     def label(self) -> str:
@@ -89,52 +75,31 @@ class DeviceTimes:
 
 @dataclass(frozen=True)
 class Summary:
-    """Key figures of a run. Figures without a table are None or an empty frame.
+    """Key figures of a run. Figures without a table are None or an empty frame."""
 
-    Attributes
-    ----------
-    wall_ns
-        From start to stop of the collection if both are known, without the time in which no cell ran, else from the
-        first to the last slice. For a selected interval, its length; for selected steps, from their first to their last
-        slice.
-    devices
-        An entry per device, or per rank in an analysis of all ranks; see :mod:`npuprof.analysis.accounting`.
-    communication_ns
-        Time with any communication on any device; for devices that only have the table ``communication``.
-    counts
-        Number of rows by table (``kernels``, ``tasks``, ``api``, ``operators``, ``communication``, ``steps``);
-        None if the run does not have the table.
-    top_ops
-        The ops with the most device time: ``name, op_type, count, total_ns, mean_ns`` (rounded down), ``max_ns,
-        share`` (of all kernel time, 0..1).
-    longest_kernels
-        The longest kernel of each name and input shapes: ``name, op_type, start_ns, duration_ns, device_id,
-        stream_id, input_shapes, row, count, total_ns, bound`` (the busiest pipe, or another counter).
-    top_api
-        The CANN calls with the most host time, including callees: ``name, level, count, total_ns,
-        mean_ns, max_ns``.
-    memory_peaks
-        The highest allocation of each device and component: ``device_id, component, time_ns, allocated_bytes,
-        reserved_bytes`` (at the same time).
-    step_ns
-        The mean step; None without steps.
-    host
-        Host times, for a run without a device.
-    runtime
-        The runtime that the host calls: ``CANN``, ``CUDA`` ...
-    """
-
+    # From start to stop of the collection if both are known, without the time in which no cell ran, else from the first
+    # to the last slice. For a selected interval, its length; for selected steps, from their first to their last slice.
     wall_ns: int | None
-    devices: tuple[DeviceTimes, ...]
+    devices: tuple[DeviceTimes, ...]  # an entry per device, or per rank in an analysis of all ranks; see `accounting`
+    # Time with any communication on any device; for devices that only have the table `communication`.
     communication_ns: int | None
+    # Number of rows by table (`kernels`, `tasks`, `api`, `operators`, `communication`, `steps`); None if the run does
+    # not have the table.
     counts: Mapping[str, int | None]
+    # The ops with the most device time: `name, op_type, count, total_ns, mean_ns` (rounded down), `max_ns, share` (of
+    # all kernel time, 0..1).
     top_ops: pd.DataFrame
+    # The longest kernel of each name and input shapes: `name, op_type, start_ns, duration_ns, device_id, stream_id,
+    # input_shapes, row, count, total_ns, bound` (the busiest pipe, or another counter).
     longest_kernels: pd.DataFrame
+    # The CANN calls with the most host time, including callees: `name, level, count, total_ns, mean_ns, max_ns`.
     top_api: pd.DataFrame
+    # The highest allocation of each device and component: `device_id, component, time_ns, allocated_bytes,
+    # reserved_bytes` (at the same time).
     memory_peaks: pd.DataFrame
-    step_ns: int | None
-    host: HostTimes
-    runtime: str
+    step_ns: int | None  # the mean step; None without steps
+    host: HostTimes  # host times, for a run without a device
+    runtime: str  # the runtime that the host calls: `CANN`, `CUDA` ..
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{item.name}={getattr(self, item.name)!r}" for item in fields(self))
@@ -144,19 +109,7 @@ class Summary:
 def summarise(
     tables: Mapping[str, pd.DataFrame], info: Info, accounting: Accounting | None = None, *, top: int = 5
 ) -> Summary:
-    """Compute the key figures of a run.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    info
-        The metadata of the run.
-    accounting
-        The parts of its steps; by default those of the tables as they are.
-    top
-        Maximum number of operators, kernels and calls to list.
-    """
+    """Compute the key figures of a run."""
     counted_names = ("kernels", "tasks", "api", "operators", "communication", "steps")
     parts = (
         account(
@@ -196,15 +149,7 @@ def _wall_ns(tables: Mapping[str, pd.DataFrame], info: Info) -> int | None:
 
 
 def device_times(accounting: Accounting, *, by_rank: bool = False) -> tuple[DeviceTimes, ...]:
-    """Sum the steps of each device that figures rest on, ordered by device.
-
-    Parameters
-    ----------
-    accounting
-        The steps and their parts.
-    by_rank
-        Whether the rows are ranks instead of devices of one run.
-    """
+    """Sum the steps of each device that figures rest on, ordered by device."""
     parts = accounting.by_part().iloc[accounting.basis.rows]
     devices = []
     for number, rows in parts.groupby("rank" if by_rank else "device_id", dropna=False, sort=True):

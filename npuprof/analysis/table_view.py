@@ -24,28 +24,16 @@ _ORDER_KEY = "key=lambda c: c.cat.reorder_categories(sorted(c.cat.categories)) i
 
 @dataclass(frozen=True)
 class View:
-    """The shown part of a table.
+    """The shown part of a table."""
 
-    Attributes
-    ----------
-    table
-        The table's name.
-    group
-        The columns to group by; empty for single rows.
-    where
-        Pairs of column and filter, see :func:`npuprof.analysis.filters.understand`. Filters on columns of the table
-        select rows; filters on the sums of groups select groups.
-    sort
-        Pairs of column and whether it descends; the first column is the primary key.
-    columns
-        The columns to show, in this order; empty for all columns.
-    """
-
-    table: str
-    group: tuple[str, ...] = ()
+    table: str  # the table's name
+    group: tuple[str, ...] = ()  # the columns to group by; empty for single rows
+    # Pairs of column and filter, see `understand`. Filters on columns of the table select rows; filters on the sums of
+    # groups select groups.
     where: tuple[tuple[str, str], ...] = ()
+    # Pairs of column and whether it descends; the first column is the primary key.
     sort: tuple[tuple[str, bool], ...] = ()
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # the columns to show, in this order; empty for all columns
 
     @property
     def weight(self) -> str:
@@ -65,26 +53,7 @@ class View:
 
 
 def rows(view: View, frame: pd.DataFrame, origin_ns: int = 0) -> pd.DataFrame:
-    """Make the frame of a view.
-
-    Parameters
-    ----------
-    view
-        The view.
-    frame
-        The whole table, with its row numbers as index.
-    origin_ns
-        The time that filters count from.
-
-    Returns
-    -------
-    The rows; single rows keep their row number in the table as index.
-
-    Raises
-    ------
-    OptionsError
-        If a column does not exist, or a filter cannot be parsed.
-    """
+    """Make the frame of a view."""
     before, after = _conditions(view, frame, origin_ns)
     visible_rows = _select(frame, before)
     if view.group:
@@ -130,8 +99,6 @@ def members(view: View, frame: pd.DataFrame, row: pd.Series[Any], origin_ns: int
 
     Parameters
     ----------
-    view, frame, origin_ns
-        See :func:`rows`.
     row
         A row of the view: with the columns of `group` for groups, or named by its row number for single rows.
     """

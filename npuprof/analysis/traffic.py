@@ -32,13 +32,6 @@ _NO_TRAFFIC: pd.DataFrame = pd.DataFrame(
 def rank_traffic(tables: Tables, statistics: Statistics) -> pd.DataFrame:
     """Sum the traffic between each pair of ranks.
 
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    statistics
-        The vendor's sums: ``communication_matrix`` is used if no task has both its ranks.
-
     Returns
     -------
     pandas.DataFrame

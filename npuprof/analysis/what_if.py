@@ -30,21 +30,7 @@ TASK_PARTS = ("computing", "waiting", "moving", "communication", "copy")
 
 
 def replay_of(tables: Mapping[str, pd.DataFrame], info: Info) -> Replay:
-    """Prepare the replay of a run, on all its devices, with the steps of the first device.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name, on one clock: :func:`npuprof.analysis.device_clocks.on_host_clock`.
-    info
-        The facts of the run.
-
-    Raises
-    ------
-    NpuprofError
-        If the replay of the unchanged run is off by more than 1 % of the recorded time, or the times of device and
-        host cannot be joined.
-    """
+    """Prepare the replay of a run, on all its devices, with the steps of the first device."""
     if apart(info.clocks):
         raise NpuprofError(
             "device and host times cannot be joined, see run.notes: nothing can be predicted from the run"
@@ -118,15 +104,7 @@ def change_of(
 
 
 def predicted(replay: Replay, change: Change, changes: list[str], rows: Bools) -> Prediction:
-    """Replay a run with a change, and compare some of its steps with the recorded ones.
-
-    Raises
-    ------
-    NpuprofError
-        If the change affects the host, and the recording lacks the links from host calls to kernels; or if less to do
-        takes all steps together longer (where work is asynchronous, a single one may be), as where the clocks of
-        host and device contradict each other.
-    """
+    """Replay a run with a change, and compare some of its steps with the recorded ones."""
     kernels = replay.device.caller[replay.device.kind == KERNEL]
     if change.of_host and (kernels < 0).sum() > _UNLINKED * len(kernels):
         raise NpuprofError(
@@ -157,13 +135,7 @@ def _is_less(replay: Replay, change: Change) -> bool:
 
 
 def kernel_rows(kernels: pd.DataFrame, words: Mapping[str, float]) -> dict[str, Bools]:
-    """Return for each name which kernels have it as their name or type.
-
-    Raises
-    ------
-    OptionsError
-        If no kernel has one of the names; the message has the nearest ones.
-    """
+    """Return for each name which kernels have it as their name or type."""
     columns = [kernels[name].astype("category") for name in ("name", "op_type")]
     known = {str(word): None for column in columns for word in column.cat.categories}
     checked_factors("kernel", words, known)

@@ -22,24 +22,7 @@ _EXAMPLE = "duration_ns > 1ms and stream_id = 3"
 def rows_where(
     frames: Mapping[str, pd.DataFrame], text: str, names: Mapping[str, str], origin_ns: int = 0
 ) -> dict[str, Bools]:
-    """Return for each table that has all columns of a condition which of its rows match; absent values never do.
-
-    Parameters
-    ----------
-    frames
-        The tables to look in.
-    text
-        The condition.
-    names
-        The column of each table that ``name`` stands for.
-    origin_ns
-        What times such as ``start_ns`` count from, in nanoseconds of the epoch.
-
-    Raises
-    ------
-    OptionsError
-        If the text is no condition, or no table has its columns.
-    """
+    """Return for each table that has all columns of a condition which of its rows match; absent values never do."""
     parts = comparisons(text, "condition", _EXAMPLE)
     for part in parts:
         if not part.left.isidentifier():

@@ -28,27 +28,13 @@ _POWERS = np.array([85**4, 85**3, 85**2, 85, 1], np.uint32)
 
 @dataclass(frozen=True)
 class Packed:
-    """A packed column.
+    """A packed column."""
 
-    Attributes
-    ----------
-    count
-        Number of rows.
-    width
-        Bytes of a number; 0 if all rows have the value `low`.
-    is_delta
-        Whether the numbers are differences to the row before, in zigzag form; the first one is to `low`.
-    low
-        The least value, which is subtracted from all.
-    data
-        The deflated planes.
-    """
-
-    count: int
-    width: int
-    is_delta: bool
-    low: int
-    data: bytes
+    count: int  # number of rows
+    width: int  # bytes of a number; 0 if all rows have the value `low`
+    is_delta: bool  # whether the numbers are differences to the row before, in zigzag form; the first one is to `low`
+    low: int  # the least value, which is subtracted from all
+    data: bytes  # the deflated planes
 
 
 def pack(values: Int64) -> Packed | None:

@@ -23,21 +23,11 @@ _MOST_DISTINCT = 1 << 16  # texts of a column
 
 @dataclass(frozen=True)
 class Detail:
-    """A column of details.
+    """A column of details."""
 
-    Attributes
-    ----------
-    facts
-        What the header says of it.
-    column
-        Its numbers, or codes of texts.
-    texts_bytes
-        The size of its texts, deflated.
-    """
-
-    facts: dict[str, Any]
-    column: Packed
-    texts_bytes: int = 0
+    facts: dict[str, Any]  # what the header says of it
+    column: Packed  # its numbers, or codes of texts
+    texts_bytes: int = 0  # the size of its texts, deflated
 
 
 def saved_detail(name: str, series: pd.Series[Any], rows: Int64, looks: Int64, count: int) -> Detail | None:
@@ -45,15 +35,8 @@ def saved_detail(name: str, series: pd.Series[Any], rows: Int64, looks: Int64, c
 
     Parameters
     ----------
-    name, series, rows
-        The column of a table, and its rows that are saved.
     looks, count
         The number of the name and colour family of each of these rows, and how many there are of these.
-
-    Returns
-    -------
-    Detail or None
-        None if it cannot be saved: it has too many texts.
     """
     if pd.api.types.is_float_dtype(series.dtype):
         values = series.to_numpy(np.float64, na_value=np.nan)[rows]

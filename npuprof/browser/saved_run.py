@@ -47,24 +47,12 @@ _DRAWN = ("start_ns", "duration_ns", "name")  # columns that every slice has
 
 @dataclass(frozen=True)
 class SavedRun:
-    """The data of a saved explorer.
+    """The data of a saved explorer."""
 
-    Attributes
-    ----------
-    data
-        Header and columns.
-    slices
-        Number of slices of the run.
-    merged
-        Number of slices that share a bar, because the data would be too large.
-    left_out
-        Columns of details that did not fit, as ``table.column``.
-    """
-
-    data: bytes
-    slices: int
-    merged: int
-    left_out: tuple[str, ...]
+    data: bytes  # header and columns
+    slices: int  # number of slices of the run
+    merged: int  # number of slices that share a bar, because the data would be too large
+    left_out: tuple[str, ...]  # columns of details that did not fit, as `table.column`
 
 
 @dataclass
@@ -112,8 +100,6 @@ def save_run(
 
     Parameters
     ----------
-    timeline
-        The run.
     limit_bytes
         The largest size of the data. Columns of details that do not fit are left out, and then the shortest slices
         share bars, as in a window that shows them all; None for no limit.
@@ -124,8 +110,6 @@ def save_run(
         The row among the costs of lines for each row of a table, -1 for none, and the texts of those lines.
     link
         The timelines of a page that move together, as :class:`npuprof.timeline.linking.Link` has them.
-    calls
-        The merged calls of the run, where they are known already.
     """
     calls = merged_calls(timeline.tables) if calls is None else calls
     most: int | None = None

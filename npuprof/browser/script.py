@@ -97,7 +97,6 @@ def style() -> str:
 
 @cache
 def grid_style() -> str:
-    """Return the style of a grid."""
     return _joined(("grid.css",))
 
 

@@ -17,20 +17,13 @@ _LONGEST_NAME = 300
 
 @dataclass(frozen=True)
 class GridTable:
-    """A table that has a grid.
+    """A table that has a grid."""
 
-    Attributes
-    ----------
-    table, title, noun
-        Its name in a profile, its title, and the noun for its rows.
-    groups
-        The ways to group its rows, each a tuple of columns; the first is shown first.
-    """
-
+    # table, title, noun: its name in a profile, its title, and the noun for its rows.
     table: str
     title: str
     noun: str
-    groups: tuple[tuple[str, ...], ...]
+    groups: tuple[tuple[str, ...], ...]  # the ways to group its rows, each a tuple of columns; the first is shown first
 
 
 KINDS: tuple[GridTable, ...] = (

@@ -16,22 +16,13 @@ from npuprof.noise.model import Floats
 
 @dataclass(frozen=True)
 class Balance:
-    """The steps of two sides as balanced tables.
+    """The steps of two sides as balanced tables."""
 
-    Attributes
-    ----------
-    a, b
-        Of each side the rows of the steps, ranks x steps.
-    paired
-        Whether both tables have the same ranks.
-    left_out
-        The ranks of each side that have no place in its table.
-    """
-
+    # a, b: of each side the rows of the steps, ranks x steps.
     a: Int64
     b: Int64
-    paired: bool
-    left_out: tuple[int, int]
+    paired: bool  # whether both tables have the same ranks
+    left_out: tuple[int, int]  # the ranks of each side that have no place in its table
 
     in_sequence = True
 
@@ -42,14 +33,9 @@ class Balance:
 
 @dataclass(frozen=True)
 class Repeats:
-    """The steps of two sides as means of their runs: what varies from run to run.
+    """The steps of two sides as means of their runs: what varies from run to run."""
 
-    Attributes
-    ----------
-    a, b
-        Of each side the weight of each step in the mean of each run, runs x rows of steps.
-    """
-
+    # a, b: of each side the weight of each step in the mean of each run, runs x rows of steps.
     a: Floats
     b: Floats
 

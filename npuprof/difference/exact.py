@@ -14,12 +14,8 @@ def per_step(sums: Int64, parents: Int64, count: int, whole: int) -> Int64:
 
     Parameters
     ----------
-    sums
-        Nanoseconds over all steps; the children of each node add up to it.
     parents
         The parent of each node, which precedes it; -1 for the top nodes, which add up to `whole`.
-    count
-        The number of steps.
     whole
         Nanoseconds of a step: the sum of the top nodes divided by `count`, rounded to either side.
     """

@@ -25,15 +25,6 @@ _OF_NAME = {cause.name: cause for cause in CAUSES}
 def host_rows(run: ComparedRun, cause: str, limit: int | None = None) -> Mapping[str, tuple[Int64, Int64]]:
     """Return the host rows to which idle time of a cause is attributed.
 
-    Parameters
-    ----------
-    run
-        The run.
-    cause
-        The cause of the idle time.
-    limit
-        The maximum number of gaps to search, the longest first; all by default.
-
     Returns
     -------
     By table: the rows, and the idle nanoseconds that each covers, without those that rows nested in it cover.

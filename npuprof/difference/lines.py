@@ -11,17 +11,7 @@ from npuprof.difference.side import WITHOUT_WORK, Side
 
 
 def places(nodes: pd.DataFrame, sides: tuple[Side, Side], of: tuple[Int64, Int64]) -> list[str]:
-    """Return for each row the source line behind most of its time on both sides; empty for the top rows.
-
-    Parameters
-    ----------
-    nodes
-        The rows, as :func:`npuprof.difference.tree.nodes` returns them.
-    sides
-        The sides.
-    of
-        For each side, the row of each of its :attr:`npuprof.difference.side.Side.kinds`.
-    """
+    """Return for each row the source line behind most of its time on both sides; empty for the top rows."""
     parents = nodes["parent"].to_numpy(np.int64)
     kinds = pd.concat([side.kinds[["line", "duration_ns"]] for side in sides], ignore_index=True)
     codes, names = pd.factorize(kinds["line"])

@@ -71,17 +71,7 @@ class Noise:
         return not self._balanced.in_sequence
 
     def columns(self, nodes: pd.DataFrame, a: Int64, b: Int64, delta: Int64) -> dict[str, Any]:
-        """Return the columns of noise of the rows of a difference, and find what they have in common.
-
-        Parameters
-        ----------
-        nodes
-            The rows: ``parent`` and ``part``.
-        a, b
-            Their nanoseconds in each step of each side, rows x steps.
-        delta
-            Their differences per step.
-        """
+        """Return the columns of noise of the rows of a difference, and find what they have in common."""
         if not self.is_known:
             absent = pd.array([pd.NA] * len(delta), dtype="Int64")
             no_float = np.full(len(delta), np.nan)

@@ -23,25 +23,14 @@ _TABLES = {
 
 
 class Owned(NamedTuple):
-    """Stretches of time with the table row that each belongs to. Arrays with one element per stretch.
+    """Stretches of time with the table row that each belongs to. Arrays with one element per stretch."""
 
-    Attributes
-    ----------
-    interval
-        The row of the accounting's intervals.
-    table, row
-        The table, as an index into :data:`OWNERS`, and its row; -1 for idle time and for totals without a start.
-    duration_ns
-        The duration; 0 for a row that earlier rows cover entirely.
-    first
-        1 for the first stretch of its row in this part of the step, else 0.
-    """
-
-    interval: Int64
+    interval: Int64  # the row of the accounting's intervals
+    # table, row: the table, as an index into `OWNERS`, and its row; -1 for idle time and for totals without a start.
     table: Int64
     row: Int64
-    duration_ns: Int64
-    first: Int64
+    duration_ns: Int64  # the duration; 0 for a row that earlier rows cover entirely
+    first: Int64  # 1 for the first stretch of its row in this part of the step, else 0
 
 
 OWNERS = ("kernels", "communication", "tasks")
@@ -53,13 +42,6 @@ def owned(tables: Mapping[str, pd.DataFrame], steps: pd.DataFrame, intervals: pd
 
     Where rows of a table overlap, the time belongs to the one that began first, so that stretches add up exactly to
     their interval.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    steps, intervals
-        Steps and intervals of :class:`npuprof.analysis.accounting.Accounting`.
     """
     part = intervals["part"].cat.codes.to_numpy(np.int64)
     device = steps["device_id"].fillna(-1).to_numpy(np.int64)[intervals["row"].to_numpy()]

@@ -21,13 +21,6 @@ def call_paths(tables: Mapping[str, pd.DataFrame], correlation: Causes) -> pd.Ca
 
     A path such as ``train/Net/Linear_0`` begins with the outermost caller; functions of installed packages are left
     out. A kernel of the backward pass has the path of its forward operator with ``backward`` appended.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    correlation
-        The launch of each row, as :func:`npuprof.analysis.correlation.causes` returns it.
     """
     labels = _labels(tables, correlation)
     rows = correlation.launchers

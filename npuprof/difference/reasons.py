@@ -22,17 +22,7 @@ _OF_CLOCK = (0.5, 1.5)  # the log ratio of kernel times relative to that of cloc
 
 
 def reasons(frame: pd.DataFrame, sides: tuple[Side, Side], of: tuple[Int64, Int64]) -> list[str]:
-    """Return the reason why each row differs.
-
-    Parameters
-    ----------
-    frame
-        The rows, with the times and counts of both sides.
-    sides
-        The sides.
-    of
-        For each side, the row of each of its :attr:`npuprof.difference.side.Side.kinds`.
-    """
+    """Return the reason why each row differs."""
     leaves = ~frame.index.isin(frame["parent"])
     retyped = _in_other_dtypes(len(frame), sides, of) & leaves
     reclocked = _as_the_clock(frame, clocks(*sides)) & leaves

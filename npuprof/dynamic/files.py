@@ -26,11 +26,6 @@ def write(path: Path, plain: Mapping[str, Any]) -> None:
     """Write the file atomically, private to the user or with the owner and permissions of the replaced file.
 
     If ranks of other users trust root's file, ``chmod 644`` by root lets them read it permanently.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be written; the old file stays.
     """
     try:
         with atomic.replacing(path, like_before=True) as file:
@@ -44,23 +39,9 @@ def edit(path: str | PathLike[str], /, **changes: Any) -> dict[str, Any]:
 
     Parameters
     ----------
-    path
-        The directory given to :func:`npuprof.dynamic.init`, or the file itself.
     **changes
         Keys of the file, or of its ``experimental_config``, with new values; or options of npuprof
         (:class:`npuprof.options.Options`) for which the file has no key.
-
-    Returns
-    -------
-    dict
-        The contents of the file.
-
-    Raises
-    ------
-    OptionsError
-        If a key or a value is wrong; the file is not changed.
-    SourceError
-        If the file cannot be read or written.
 
     Examples
     --------

@@ -29,49 +29,24 @@ def _unchanged(_name: str, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class ValueType:
-    """The type of a value in the file, and its conversion.
+    """The type of a value in the file, and its conversion."""
 
-    Attributes
-    ----------
-    type
-        The type that it is converted to.
-    words
-        The type in messages: ``a whole number of at least 1``.
-    take
-        Converts the name of a key and a value of the type to npuprof's value, or raises an OptionsError.
-    """
-
-    type: Any
-    words: str
+    type: Any  # the type that it is converted to
+    words: str  # the type in messages: `a whole number of at least 1`
+    # Converts the name of a key and a value of the type to npuprof's value, or raises an OptionsError.
     take: Taker = _unchanged
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key of the file.
+    """A key of the file."""
 
-    Attributes
-    ----------
-    default
-        Its value in the template, and in a file without the key; None if templates leave it out.
-    kind
-        The type of its value.
-    option
-        The field of :class:`npuprof.options.Options` that it sets; empty for other keys.
-    """
-
-    default: Any
-    kind: ValueType
-    option: str = ""
+    default: Any  # its value in the template, and in a file without the key; None if templates leave it out
+    kind: ValueType  # the type of its value
+    option: str = ""  # the field of `Options` that it sets; empty for other keys
 
     def take(self, name: str, value: Any) -> Any:
-        """Convert a value in the file to npuprof's value.
-
-        Raises
-        ------
-        OptionsError
-            If the value has another type, or is not allowed.
-        """
+        """Convert a value in the file to npuprof's value."""
         try:
             typed = convert(value, self.kind.type)
         except ValueError:

@@ -80,19 +80,6 @@ _Signature = tuple[int, int, int, str]
 class Monitor:
     """Checks the file at each step.
 
-    Parameters
-    ----------
-    path
-        The file; if absent, a template that profiles nothing is written.
-    dialect
-        The framework whose keys the template has.
-    collector
-        The front end, unless the file names one.
-    output
-        The directory for recordings, unless the file names one.
-    stat, clock_ns
-        The functions that check the file, and measure the time this takes.
-
     Attributes
     ----------
     cur_step

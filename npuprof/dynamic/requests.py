@@ -38,37 +38,20 @@ Warn = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Request:
-    """The options of a run, and its steps.
+    """The options of a run, and its steps."""
 
-    Attributes
-    ----------
-    options
-        The options; the output is the directory named in the file.
-    first
-        The number of ``step()`` calls before it begins; :data:`NOW` for the next call, None for never.
-    warmup, active
-        The numbers of warm-up and recorded steps.
-    counted_from
-        The number of a loop's first step in the framework of the file: 0 for torch_npu, 1 for MindSpore.
-    ranks
-        The ranks to profile; None for all.
-    analyse
-        Whether the run is decoded at its end or in another process: ``"sync"``, ``"async"``, or ``""`` for not at all.
-    metadata
-        Metadata of the run.
-    typed
-        The options given by their npuprof names.
-    """
-
-    options: Options
-    first: int | None
+    options: Options  # the options; the output is the directory named in the file
+    first: int | None  # the number of `step()` calls before it begins; `NOW` for the next call, None for never
     active: int = 1
+    # warmup, active: the numbers of warm-up and recorded steps.
     warmup: int = 0
+    # The number of a loop's first step in the framework of the file: 0 for torch_npu, 1 for MindSpore.
     counted_from: int = 0
-    ranks: frozenset[int] | None = None
+    ranks: frozenset[int] | None = None  # the ranks to profile; None for all
+    # Whether the run is decoded at its end or in another process: `"sync"`, `"async"`, or `""` for not at all.
     analyse: str = ""
-    metadata: Mapping[str, Any] | None = None
-    typed: frozenset[str] = frozenset()
+    metadata: Mapping[str, Any] | None = None  # metadata of the run
+    typed: frozenset[str] = frozenset()  # the options given by their npuprof names
 
     def means(self, rank: int) -> bool:
         """Return whether the request is for a rank."""
@@ -76,14 +59,7 @@ class Request:
 
 
 def read_file(path: Path) -> tuple[dict[str, Any], os.stat_result]:
-    """Read the JSON object in the file, and the file's state after the last byte.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read, belongs to a user other than this one or root, is writable by others, is over a
-        megabyte, or is not a JSON object, for example because it is half written.
-    """
+    """Read the JSON object in the file, and the file's state after the last byte."""
     try:
         # Non-blocking: the name may be that of a pipe, on which the loop must not hang.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
@@ -127,13 +103,7 @@ def distrust(state: os.stat_result) -> str:
 
 
 def dialect_of(plain: Mapping[str, Any]) -> Dialect:
-    """Return the framework of the keys; torch_npu if all keys are common to both.
-
-    Raises
-    ------
-    OptionsError
-        If there are unknown keys, or keys of both frameworks.
-    """
+    """Return the framework of the keys; torch_npu if all keys are common to both."""
     _take_known(plain, {*keys.TORCH_NPU, *keys.MINDSPORE}, "", None)
     torch_npu = [key for key in plain if key not in keys.MINDSPORE]
     mindspore = [key for key in plain if key not in keys.TORCH_NPU]
@@ -158,22 +128,11 @@ def understand(
 
     Parameters
     ----------
-    plain
-        The object.
     changed
         Whether the file was changed; then a file without ``start_step`` begins now, as in torch_npu's first versions.
-    collector
-        The front end, unless the file names one.
-    output
-        The directory for recordings, unless the file names one.
     warn
         Called with each option that is left out because it is unknown, wrong, or conflicts with another; if None,
         the file is refused.
-
-    Raises
-    ------
-    OptionsError
-        If a key or a value is wrong, or two exclude each other.
     """
     plain = _take_known(plain, {*keys.TORCH_NPU, *keys.MINDSPORE}, "", warn)
     dialect = dialect_of(plain)

@@ -56,21 +56,15 @@ class TracedRun(NamedTuple):
 
 @dataclass(frozen=True)
 class _Lane:
-    """The process and threads of a table's slices.
-
-    Attributes
-    ----------
-    process, order
-        Name and sort index of the process; the index is also its id for a table without devices. A process whose name
-        is empty is called what the run's device or runtime is.
-    thread, label
-        The column that holds the thread (a number or a name; empty for a single thread), and the thread's name, with
-        ``{}`` for the value of the column.
-    """
+    """The process and threads of a table's slices."""
 
     table: str
+    # process, order: name and sort index of the process; the index is also its id for a table without devices. A
+    # process whose name is empty is called what the run's device or runtime is.
     process: str
     order: int
+    # thread, label: the column that holds the thread (a number or a name; empty for a single thread), and the thread's
+    # name, with `{}` for the value of the column.
     thread: str
     label: str
 
@@ -116,14 +110,8 @@ def write(
 
     Parameters
     ----------
-    out
-        Receives the JSON.
-    runs
-        One run, or the ranks of a set.
     start_ns, end_ns
         Window in epoch nanoseconds; slices that overlap it are written whole. By default the whole run.
-    pretty
-        Whether each event is on a line of its own.
     """
     placed = _placed([traced._replace(run=_cut(traced, start_ns, end_ns)) for traced in runs])
     first = placed[0]
@@ -183,33 +171,18 @@ def _first_times(tables: Mapping[str, pd.DataFrame]) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A run with the process and thread of each slice.
-
-    Attributes
-    ----------
-    run
-        The run.
-    number
-        Its number among several; None if it is alone.
-    base_ns
-        The origin of times on the clock of the run: the earliest of all runs.
-    slices
-        The rows of each lane's slices: those of its table, and kernels without a task in the lane ``tasks``.
-    slice_of_kernel
-        The slice of each kernel in the lane ``tasks``; -1 for a kernel that has none of its own.
-    pids, tids
-        By table, ``int64`` for each slice.
-    threads
-        The name of each thread by ``(pid, tid)``, in display order.
-    """
+    """A run with the process and thread of each slice."""
 
     run: Decoded
-    number: int | None
-    base_ns: int
+    number: int | None  # its number among several; None if it is alone
+    base_ns: int  # the origin of times on the clock of the run: the earliest of all runs
+    # The rows of each lane's slices: those of its table, and kernels without a task in the lane `tasks`.
     slices: dict[str, pd.DataFrame]
-    slice_of_kernel: Int64
+    slice_of_kernel: Int64  # the slice of each kernel in the lane `tasks`; -1 for a kernel that has none of its own
+    # pids, tids: by table, `int64` for each slice.
     pids: dict[str, Int64] = field(default_factory=dict)
     tids: dict[str, Int64] = field(default_factory=dict)
+    # The name of each thread by `(pid, tid)`, in display order.
     threads: dict[str, dict[tuple[int, int], str]] = field(default_factory=dict)
 
     @classmethod

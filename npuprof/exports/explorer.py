@@ -35,18 +35,10 @@ _LINED = ("python", "operators", "api", "kernels")
 
 @dataclass(frozen=True)
 class SavedExplorer:
-    """The explorer of a run without a kernel.
+    """The explorer of a run without a kernel."""
 
-    Attributes
-    ----------
-    run
-        The data; None where there is nothing to draw, or no room for it.
-    body
-        A fragment of HTML with the data, and the pictures for where no scripts run.
-    """
-
-    run: SavedRun | None
-    body: str
+    run: SavedRun | None  # the data; None where there is nothing to draw, or no room for it
+    body: str  # A fragment of HTML with the data, and the pictures for where no scripts run
 
     @property
     def script(self) -> str:
@@ -74,20 +66,8 @@ def saved_explorer(
 
     Parameters
     ----------
-    timeline, advice
-        The run and its findings.
-    critical_path
-        Returns its critical path; None to leave it out.
     limit_bytes
         The size of the page or output that it is for; by default :data:`PAGE_BYTES` and :data:`PAGE_BYTES_A_SLICE`.
-    annotations
-        Notes on the run, as :attr:`npuprof.Profile.annotations` has them.
-    pictures
-        SVG documents by title, by default the timeline's.
-    link
-        The timelines of the page that move together; None for a single one.
-    calls
-        The merged calls of the run, where they are known already.
     """
     if timeline.empty:
         reason = f"<p>{escape(timeline.left_out)}</p>" if timeline.left_out else ""

@@ -21,11 +21,6 @@ def select(memory: pd.DataFrame, device: str | None, kind: str) -> pd.DataFrame:
     """Return the rows of a device, named ``npu:0`` or ``0``; all rows by default.
 
     `kind` is what torch calls the devices of the run, such as ``npu``.
-
-    Raises
-    ------
-    OptionsError
-        If the name is not a device, or the device has no samples.
     """
     if device is None:
         return memory
@@ -45,11 +40,6 @@ def content(name: str, memory: pd.DataFrame, device: str | None, kind: str) -> s
 
     A size that was not sampled is ``null``, as is the time of a history without times. The key of a component has its
     device (``npu:0`` if `kind` is ``npu``), and its rank if there are several.
-
-    Raises
-    ------
-    OptionsError
-        If the file name ends in neither ``.json`` nor ``.json.gz``, or :func:`select` raises it.
     """
     if not name.endswith(_SUFFIXES[:2]):
         raise OptionsError(f"the name of a memory timeline must end in one of {', '.join(_SUFFIXES)}, not {name!r}")

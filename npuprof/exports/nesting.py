@@ -13,15 +13,7 @@ _Item = TypeVar("_Item")
 
 
 def nested_tracks(starts: Int64, ends: Int64, groups: Int64) -> Int64:
-    """Return for each slice the first track of its group on which it nests with earlier slices; 0 for most.
-
-    Parameters
-    ----------
-    starts, ends
-        Bounds of the slices, ``int64``.
-    groups
-        The thread of each.
-    """
+    """Return for each slice the first track of its group on which it nests with earlier slices; 0 for most."""
     order = outer_first(starts, ends, groups)
     tracks = np.zeros(len(order), np.int64)
     current, open_ends = None, [[0]]
@@ -43,13 +35,7 @@ def nested_tracks(starts: Int64, ends: Int64, groups: Int64) -> Int64:
 
 
 def begins_and_ends(slices: Iterable[tuple[int, int, _Item]]) -> Iterator[tuple[int, _Item, bool]]:
-    """Yield the time and the item of each begin and each end of nested slices, and whether it is the end.
-
-    Parameters
-    ----------
-    slices
-        Start, end and item of each, sorted by start and then longest first.
-    """
+    """Yield the time and the item of each begin and each end of nested slices, and whether it is the end."""
     stack: list[tuple[int, _Item]] = []
     for start, end, item in slices:
         while stack and stack[-1][0] <= start:

@@ -26,20 +26,7 @@ _SEQUENCE = 1
 
 
 def write(out: BinaryIO, runs: Sequence[chrome_trace.TracedRun], info: Info) -> int:
-    """Write a run, or several ranks; return the number of packets.
-
-    Parameters
-    ----------
-    out
-        Receives the bytes.
-    runs, info
-        The runs, and facts for the name of the outermost track.
-
-    Raises
-    ------
-    NpuprofError
-        If Perfetto's library is not installed.
-    """
+    """Write a run, or several ranks; return the number of packets."""
     if importlib.util.find_spec("perfetto") is None:
         raise NpuprofError("Perfetto's library is needed for its own format: pip install 'npuprof[perfetto]'")
     base_ns, events = chrome_trace.events(runs)

@@ -47,15 +47,7 @@ class _Frames:
 
 
 def write(out: TextIO, tables: Mapping[str, pd.DataFrame], info: Info) -> int:
-    """Write a run, or the merged tables of several ranks; return the number of slices.
-
-    Parameters
-    ----------
-    out
-        Receives the JSON.
-    tables, info
-        Tables by name, and facts for the file's name and exporter.
-    """
+    """Write a run, or the merged tables of several ranks; return the number of slices."""
     tables = {**tables, "tasks": every_task(tables)}
     starts = [tables[name]["start_ns"].min() for names, *_ in _GROUPS for name in names if len(tables[name])]
     base_ns = int(min(starts, default=0))

@@ -48,13 +48,7 @@ def write_csv(out: TextIO, frame: pd.DataFrame) -> None:
 
 
 def check_xlsx() -> None:
-    """Check that workbooks can be written.
-
-    Raises
-    ------
-    NpuprofError
-        If openpyxl is not installed.
-    """
+    """Check that workbooks can be written."""
     if importlib.util.find_spec("openpyxl") is None:
         raise NpuprofError("openpyxl is needed to write Excel workbooks: pip install 'npuprof[xlsx]', or use to_csv")
 
@@ -63,11 +57,6 @@ def write_xlsx(out: BinaryIO, frames: Mapping[str, pd.DataFrame]) -> None:
     """Write tables as an Excel workbook, one sheet per table, or several if its rows exceed the limit of a sheet.
 
     Texts are as in CSV; those over the length limit of a cell are cut. Warnings name what is split or cut.
-
-    Raises
-    ------
-    NpuprofError
-        If there is no table, or a table has more columns than a sheet allows.
     """
     from openpyxl import Workbook
     from openpyxl.writer.excel import ExcelWriter

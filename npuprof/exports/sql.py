@@ -50,30 +50,10 @@ def select(
 ) -> pd.DataFrame:
     """Return the result of a query over tables.
 
-    Parameters
-    ----------
-    query
-        One statement of DuckDB's SQL that only reads.
-    names
-        The names of the available tables.
-    table
-        Returns a table by name; called only for tables that the query names.
-    most_rows
-        The maximum number of rows; a warning says if there are more.
-    timeout_s
-        The time limit of the query in seconds, without reading its tables.
-
     Returns
     -------
     pandas.DataFrame
         Integer columns with absent values, and sums of integers up to 63 bits, stay integers.
-
-    Raises
-    ------
-    NpuprofError
-        If DuckDB is not installed.
-    OptionsError
-        If the query is not a single SELECT, DuckDB refuses it, it takes too long, or a limit is not positive.
     """
     if importlib.util.find_spec("duckdb") is None:
         raise NpuprofError("DuckDB is needed for SQL: pip install 'npuprof[sql]'")

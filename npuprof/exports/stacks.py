@@ -36,11 +36,6 @@ def folded_stacks(tables: Mapping[str, pd.DataFrame], weight: SelfTime = "host")
     ------
     str
         Each distinct path with its weight, heaviest first, without a newline. Microseconds are rounded half up.
-
-    Raises
-    ------
-    OptionsError
-        If the weight is neither.
     """
     if weight not in _COLUMNS:
         raise OptionsError(f"weight must be one of {', '.join(_COLUMNS)}, not {weight!r}")

@@ -47,15 +47,7 @@ def _json(value: Any) -> str:
 
 
 def row_arguments(table: str, frame: pd.DataFrame, run: int | None) -> list[list[str]]:
-    """Return the arguments of a table's slices, as a list of a row's ``"name":value`` for each column.
-
-    Parameters
-    ----------
-    table, frame
-        The table, and its rows.
-    run
-        The number of the run, if there are several in the file.
-    """
+    """Return the arguments of a table's slices, as a list of a row's ``"name":value`` for each column."""
     named = NAMES.get(table)
     columns = [prefixed(ROW, list(map(str, range(len(frame)))))]
     if run is not None:
@@ -69,15 +61,7 @@ def row_arguments(table: str, frame: pd.DataFrame, run: int | None) -> list[list
 
 
 def kernel_arguments(kernels: pd.DataFrame, slices: pd.DataFrame, slice_of: Int64) -> list[str]:
-    """Return for each slice of the device the argument with its kernel; empty for none.
-
-    Parameters
-    ----------
-    kernels, slices
-        The tables of kernels and of device slices, which have the columns of ``tasks``.
-    slice_of
-        The slice of each kernel; -1 for none.
-    """
+    """Return for each slice of the device the argument with its kernel; empty for none."""
     drawn = np.flatnonzero(slice_of >= 0)
     drawn_kernels = kernels.iloc[drawn]
     shared = slices.iloc[slice_of[drawn]]
@@ -121,19 +105,7 @@ def _shape(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def rows_events(run: int, of: Mapping[str, str], frame: pd.DataFrame, rows: Int64 | None = None) -> Iterator[str]:
-    """Yield events with rows as columns.
-
-    Parameters
-    ----------
-    run
-        The number of the run.
-    of
-        ``table`` or ``statistic``, with the name.
-    frame
-        The table.
-    rows
-        The rows to write; all by default.
-    """
+    """Yield events with rows as columns."""
     numbers = np.arange(len(frame)) if rows is None else rows
     if not len(numbers):
         return

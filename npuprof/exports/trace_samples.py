@@ -24,17 +24,7 @@ def are_drawn(table: str, frame: pd.DataFrame) -> Bools:
 def sample_events(
     table: str, frame: pd.DataFrame, run: int, process: str, pid: int, us: Callable[[int], str]
 ) -> Iterator[str]:
-    """Yield the samples of a table as counter events.
-
-    Parameters
-    ----------
-    table, frame
-        ``counters`` or ``memory``, and its rows.
-    run, process, pid
-        The number of the run, and name and id of the process of its samples.
-    us
-        Returns a time as a JSON number.
-    """
+    """Yield the samples of a table as counter events."""
     if not len(frame):
         return
     yield metadata("process_name", pid, 0, {"name": process})

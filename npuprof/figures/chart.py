@@ -60,19 +60,6 @@ def chart(
     """Make a figure without traces: title, margins and colours for light and dark themes.
 
     Text from a recording must have passed :func:`label`, but for the finding.
-
-    Parameters
-    ----------
-    kind
-        What the figure shows; the title, unless there is a finding.
-    finding
-        What the data say, in one sentence; it is escaped here.
-    subtitle
-        Facts between dots, at which long lines are broken.
-    key
-        Names and colours of what is drawn, for the last lines of the title.
-    height
-        The height in pixels, with a title of two lines.
     """
     import plotly.graph_objects as go
 
@@ -159,10 +146,6 @@ def name_ends(figure: go.Figure, ends: Sequence[tuple[str, str, float, float]], 
     ----------
     ends
         Name, colour, and x and y of the end of each line; only as many as there is room for are named.
-    top
-        The highest value of the vertical axis, which begins at 0.
-    pixels
-        The height of the plot.
     """
     least = 14 * top / max(pixels, 1)
     places: list[float] = []

@@ -47,18 +47,11 @@ def plot_traffic(traffic: pd.DataFrame, info: Info, *, value: Value = "size", ma
 
     Parameters
     ----------
-    traffic
-        The result of :func:`npuprof.analysis.traffic.rank_traffic`.
     value
         The quantity shown as colour: ``size`` (10**6 bytes), ``time`` (the sum over all transfers, which may overlap)
         or ``bandwidth`` (bytes divided by that time).
     max_ranks
         Maximum number of ranks on each axis; the title says so if only the ranks with the most traffic are drawn.
-
-    Raises
-    ------
-    OptionsError
-        If `value` or `max_ranks` is invalid.
     """
     if value not in get_args(Value):
         raise OptionsError(f"value is {value!r}; it must be one of {', '.join(get_args(Value))}")
@@ -183,8 +176,6 @@ def plot_collectives(times: pd.DataFrame, packets: pd.DataFrame, info: Info, *, 
     ----------
     times, packets
         The results of ``operator_times`` and ``link_packets`` of :mod:`npuprof.analysis.traffic`.
-    max_points
-        Maximum number of points per link, at least 4; the slowest and fastest are kept.
 
     Returns
     -------

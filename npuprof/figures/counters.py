@@ -69,8 +69,6 @@ def plot_counters(
     counters
         Prefixes of counter names, such as ``["HBM", "PCIe post"]``, in the order of panels. By default, frequency and
         utilisation of the cores, memory, caches, links, and the host's CPU, memory, disk and network.
-    max_points
-        Maximum number of points per line, at least 4; peaks and troughs are kept.
 
     Returns
     -------

@@ -21,15 +21,7 @@ _TAG = re.compile(r"<[^>]*>|[■▪]")  # tags, and the squares of a legend
 
 
 def data_text(figure: go.Figure, name: str) -> str:
-    """Return the title, notes and data of a figure: the range of each trace, and its largest values.
-
-    Parameters
-    ----------
-    figure
-        The figure; bars, lines, points, heat maps and frames are listed.
-    name
-        The name of the figure in the text.
-    """
+    """Return the title, notes and data of a figure: the range of each trace, and its largest values."""
     notes = [_plain(note.text) for note in figure.layout.annotations if note.text]
     lines = [f"{name}: {_plain(figure.layout.title.text) or 'figure'}"]
     if len(figure.data):

@@ -42,12 +42,6 @@ def plot_waterfall(
         ``title``, ``delta_ns``, ``low_ns`` and ``high_ns`` (absent without noise) and ``why``, in drawing order.
     ends
         Durations of the step of `b`, where the waterfall begins, and of `a`, where it ends, in nanoseconds.
-    names
-        Names of `a` and `b`.
-    info
-        The run that the title names as the origin.
-    finding
-        The title.
     """
     import plotly.graph_objects as go
 
@@ -164,19 +158,7 @@ def _whiskers(bars: pd.DataFrame, unit_ns: int) -> dict[str, object]:
 def plot_flame_difference(
     rows: pd.DataFrame, names: tuple[str, str], info: Info, *, finding: str = "", subtitle: str = ""
 ) -> go.Figure:
-    """Draw the parts of a step and their contents, as wide as their time in both runs, red where `a` is slower.
-
-    Parameters
-    ----------
-    rows
-        Rows of :class:`npuprof.difference.difference.Difference`; the widest are drawn.
-    names
-        Names of `a` and `b`.
-    info
-        The run that the title names as the origin.
-    finding
-        The title.
-    """
+    """Draw the parts of a step and their contents, as wide as their time in both runs, red where `a` is slower."""
     import plotly.graph_objects as go
 
     weight = (rows["a_ns"] + rows["b_ns"]).to_numpy(np.int64)

@@ -26,14 +26,8 @@ class FigureWithFallback(go.Figure):  # type: ignore[misc]  # plotly has no anno
 
     Parameters
     ----------
-    *arguments, **options
-        As for a plotly figure.
-    name
-        The name of the figure in the text.
     picture
         A function that draws an SVG document, called when the figure is shown; by default it is drawn from the figure.
-    text
-        A function that returns the text; by default the text is the data of the figure.
     """
 
     def __init__(

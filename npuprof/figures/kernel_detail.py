@@ -47,23 +47,11 @@ def plot_kernel(
 ) -> go.Figure:
     """Draw the utilisation of each pipe of a kernel, and its point on the roofline.
 
-    Parameters
-    ----------
-    row
-        Row of ``kernels``, from 0; see ``run.summary.longest_kernels.row``.
-    limits
-        See :func:`npuprof.figures.roofline.plot_roofline`.
-
     Returns
     -------
     plotly.graph_objects.Figure
         A bar per pipe and kind of core, in percent of the core's cycles; without pipe metrics, a bar per recorded
         ratio. Pipes work concurrently, so bars do not add up. The roofline is drawn if operations and bytes are known.
-
-    Raises
-    ------
-    NpuprofError
-        If the run has no such kernel.
     """
     kernels = tables["kernels"]
     if not 0 <= row < len(kernels):

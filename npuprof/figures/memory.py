@@ -71,11 +71,6 @@ class _Series:
 def plot_memory(tables: Mapping[str, pd.DataFrame], info: Info, *, max_points: int = 1_000) -> go.Figure:
     """Draw the samples of the table ``memory`` as step lines, with their peaks, and fragmentation.
 
-    Parameters
-    ----------
-    max_points
-        Maximum number of points per line, at least 4; peaks and troughs are kept.
-
     Returns
     -------
     plotly.graph_objects.Figure

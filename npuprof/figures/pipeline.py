@@ -31,13 +31,7 @@ _MOST_BARS = 4000
 
 
 def plot_stages(work: pd.DataFrame, info: Info, *, subtitle: str = "") -> go.Figure:
-    """Draw the stages of a pipeline over a step, with the number of the microbatch on each bar.
-
-    Parameters
-    ----------
-    work
-        The result of :func:`npuprof.analysis.rank_pipeline.pipeline_work`.
-    """
+    """Draw the stages of a pipeline over a step, with the number of the microbatch on each bar."""
     if not len(work):
         return nothing(_TITLE, info, "no ranks send to each other", f"{_HOW}, collected at level 1 or higher", _HOW)
     begin = int(work["start_ns"].min())

@@ -52,14 +52,8 @@ def plot_rank_steps(
 
     Parameters
     ----------
-    steps
-        The result of :func:`npuprof.analysis.rank_steps.ranks_by_step`.
     caused
         Time per step that other ranks wait for each rank, in nanoseconds by rank; may be empty.
-    finding
-        The title.
-    absent
-        Ranks without a run; their rows are empty.
     """
     from plotly.subplots import make_subplots
 

@@ -55,15 +55,9 @@ def plot_rank_timeline(
 
     Parameters
     ----------
-    rows
-        The result of :func:`npuprof.analysis.rank_waits.waits`, on the common clock.
-    window
-        Start and end, in epoch nanoseconds.
     kernels
         Intervals of kernels by rank, on the common clock; for ranks without, the time between collectives is
         ``outside collectives``.
-    counted_ops
-        The result of :func:`npuprof.analysis.rank_waits.counts`, by ``op``; by default all waits count.
     """
     if not len(rows):
         how = _COLLECTED if str(info.options.get("level")) in ("1", "2") else _HOW

@@ -59,11 +59,6 @@ def plot_roofline(
         Both axes are logarithmic; a point's area is its total time. Filled markers come from counters; hollow markers
         are estimates from shapes: operations by the operator's definition, and every operand moved once. Kernels
         without operations, such as copies, are left out.
-
-    Raises
-    ------
-    OptionsError
-        If `max_points` is not positive.
     """
     if max_points < 1:
         raise OptionsError(f"max_points is {max_points}; it must be at least 1")

@@ -54,8 +54,6 @@ def plot_step_parts(parts: pd.DataFrame, info: Info, *, finding: str = "", max_b
     ----------
     parts
         Steps of one run or of several ranks, from :meth:`npuprof.analysis.accounting.Accounting.by_part`.
-    finding
-        The title.
     max_bars
         Maximum number of bars, at least 4; beyond that, the first and last step and the longest and shortest of each
         interval are drawn.

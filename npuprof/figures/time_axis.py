@@ -15,13 +15,7 @@ from npuprof.errors import OptionsError
 
 
 def thinned(values: Float64, limit: int) -> Int64:
-    """Return positions of at most `limit` points: both ends, and minimum and maximum of each interval, without NaN.
-
-    Raises
-    ------
-    OptionsError
-        If `limit` is below 4.
-    """
+    """Return positions of at most `limit` points: both ends, and minimum and maximum of each interval, without NaN."""
     if limit < 4:
         raise OptionsError(f"{limit} points are too few for a line; at least 4 are needed")
     count = len(values)

@@ -52,11 +52,6 @@ def replacing(path: Path, *, like_before: bool = False) -> Iterator[BinaryIO]:
         ``/dev/stdout`` are written directly.
     like_before
         Whether to keep the owner and permissions of the replaced file; otherwise the file is private to the user.
-
-    Raises
-    ------
-    NpuprofError
-        If the file cannot be written. On a full disk, the message says how much space is missing.
     """
     target = Path(os.path.realpath(path))
     tally = _Tally()
@@ -96,11 +91,6 @@ def new_directory(path: Path) -> Iterator[AddFile]:
     ------
     callable
         A context manager that opens a file for writing, by its path in the directory.
-
-    Raises
-    ------
-    NpuprofError
-        If a file cannot be written; all files are then removed. On a full disk, the message has the missing space.
     """
     target, tally = Path(os.path.realpath(path)), _Tally()
     with _explain(path, tally), _inside(target.parent):
@@ -179,21 +169,7 @@ def reason(
     *,
     inodes: bool = True,
 ) -> str:
-    """Return why a write below a directory failed, and what to do.
-
-    Parameters
-    ----------
-    error
-        The error of the failed write.
-    place
-        The directory.
-    needed_bytes
-        The space needed, if known.
-    elsewhere
-        Instructions to choose another directory.
-    inodes
-        Whether inodes were left when the write failed; if so, they are checked again.
-    """
+    """Return why a write below a directory failed, and what to do."""
     subject = error.strerror or str(error)
     if error.errno in _NO_ROOM:
         free_bytes, left_inodes = _room(place)
@@ -349,13 +325,7 @@ def binary(file: BinaryIO, path: Path) -> BinaryIO:
 
 
 def empty_directory(path: str | PathLike[str]) -> Path:
-    """Return the path of a directory to save in, which must be missing or empty.
-
-    Raises
-    ------
-    NpuprofError
-        If the directory exists and is not empty.
-    """
+    """Return the path of a directory to save in, which must be missing or empty."""
     directory = Path(path)
     with suppress(OSError):  # a failure is reported when the directory is written to
         if next(directory.iterdir(), None) is not None:

@@ -58,13 +58,7 @@ def clear() -> int:
 
 
 def load(name: str) -> tuple[pd.DataFrame, dict[str, Any]] | None:
-    """Return the table and facts of an entry; None if there is no valid entry.
-
-    Parameters
-    ----------
-    name
-        The name of the entry; any text.
-    """
+    """Return the table and facts of an entry; None if there is no valid entry."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -113,13 +107,7 @@ def _path(name: str) -> Path:
 
 
 def _open(path: Path) -> Any:
-    """Open an entry if it is a regular file that only this user can write.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened, or others can write it.
-    """
+    """Open an entry if it is a regular file that only this user can write."""
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")
     state = os.fstat(file.fileno())
     if stat.S_ISREG(state.st_mode) and _is_ours(state) and _is_ours(path.parent.lstat()):

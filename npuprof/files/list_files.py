@@ -10,22 +10,7 @@ from npuprof.files import atomic
 
 
 def write(path: Path, columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str]) -> None:
-    """Write the columns as a private file, atomically.
-
-    Parameters
-    ----------
-    path
-        The file.
-    columns
-        The lists by name.
-    kinds
-        Arrow's name of the type of their values; texts where there is none.
-
-    Raises
-    ------
-    NpuprofError
-        If the file cannot be written.
-    """
+    """Write the columns as a private file, atomically."""
     import pyarrow as pa  # imported here, so that starting does not wait for it
     import pyarrow.parquet as pq
 

@@ -18,15 +18,7 @@ _WHOLE = range(-(1 << 63), 1 << 63)
 
 
 def read_json(path: Path, max_bytes: int) -> Any:
-    """Read a JSON file.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    ValueError
-        If the file is larger than `max_bytes`, has more values than a small file may, or is not JSON.
-    """
+    """Read a JSON file."""
     with path.open("rb") as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
@@ -35,13 +27,7 @@ def read_json(path: Path, max_bytes: int) -> Any:
 
 
 def decode(content: bytes) -> Any:
-    """Decode the text of a small JSON file; invalid UTF-8 and lone surrogates are replaced.
-
-    Raises
-    ------
-    ValueError
-        If the text has more values than a small file may, or is not JSON.
-    """
+    """Decode the text of a small JSON file; invalid UTF-8 and lone surrogates are replaced."""
     if _CONTAINER_BYTES * sum(map(content.count, (b"[", b"{"))) + _VALUE_BYTES * content.count(b",") > _MAX_DECODED:
         raise ValueError(f"it holds more values than fit into {_MAX_DECODED >> 20} MiB")
     try:
@@ -77,13 +63,7 @@ def _types(kind: type[Any]) -> dict[str, Any]:
 
 
 def convert(plain: Any, kind: Any) -> Any:
-    """Convert a JSON value to a type.
-
-    Raises
-    ------
-    ValueError
-        If the value has another type, or an integer does not fit into 64 bits.
-    """
+    """Convert a JSON value to a type."""
     try:
         value = msgspec.convert(plain, kind, dec_hook=_path)
     except msgspec.ValidationError as error:  # a ValueError in newer versions only

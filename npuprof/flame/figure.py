@@ -55,27 +55,18 @@ def flamegraph(
 
     Parameters
     ----------
-    weight
-        The width of frames: host time, device time, or number of slices.
     step
         The step to draw. Host calls are clipped to the step; a kernel belongs to the step of its launch.
     thread
         The host thread to draw. Its device time is that of kernels launched by its calls, also through a task queue.
     root
         The top frame: a path of names from the outermost call, or a single name, which selects the widest frame of it.
-    orientation
-        ``icicle``, callers above their callees, or ``flame``, callers below them.
     search, regex
         Part of a name, ignoring case, or a regular expression. Matching frames are outlined; the subtitle has their
         share of the total, in which nested matches count once.
     max_nodes, longest_name
         Maximum number of frames, at least 3, and of characters of a name. The smallest callees of a frame are folded
         into one frame ``(n more)``; longer names are shortened in the middle.
-
-    Raises
-    ------
-    OptionsError
-        If an argument is invalid, or the run has no such step, thread or frame.
     """
     _check_arguments(weight, orientation, max_nodes)
     if problem := _left_out(tables):

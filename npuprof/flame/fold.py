@@ -19,26 +19,16 @@ class Root:
 
 @dataclass(frozen=True)
 class Frames:
-    """Frames of a view: the root first, callers before callees, wider siblings first.
+    """Frames of a view: the root first, callers before callees, wider siblings first."""
 
-    Attributes
-    ----------
-    path
-        The path of each frame; a folded frame has the path of its caller. -1 is the whole tree.
-    above
-        The parent frame; -1 for the root.
-    total, exclusive
-        The amount with and without callees. The totals of a frame's callees and its self amount add up exactly.
-    folded
-        The number of callees in a folded frame; 0 for other frames.
-    """
-
-    path: Int64
-    above: Int64
+    path: Int64  # the path of each frame; a folded frame has the path of its caller. -1 is the whole tree.
+    above: Int64  # the parent frame; -1 for the root
     depth: Int64
+    # total, exclusive: the amount with and without callees. The totals of a frame's callees and its self amount add up
+    # exactly.
     total: Int64
     exclusive: Int64
-    folded: Int64
+    folded: Int64  # the number of callees in a folded frame; 0 for other frames
 
     def __len__(self) -> int:
         return len(self.path)

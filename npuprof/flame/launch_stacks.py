@@ -19,27 +19,14 @@ _TABLES = ("operators", "api")
 
 @dataclass(frozen=True)
 class LaunchStacks:
-    """The stacks of launching host rows.
+    """The stacks of launching host rows."""
 
-    Attributes
-    ----------
-    rows
-        The host rows that launched kernels and have a stack, in order.
-    numbers
-        The number of the stack of each of them.
-    stacks
-        The frames of each stack as numbers, the outermost first.
-    frames
-        The distinct frames: texts as tables have them.
-    callers
-        For each host row the operator or call around it, -1 at the top; for operators of the backward pass the forward
-        operator that they are derived from.
-    """
-
-    rows: Int64
-    numbers: Int64
-    stacks: list[list[int]]
-    frames: list[str]
+    rows: Int64  # the host rows that launched kernels and have a stack, in order
+    numbers: Int64  # the number of the stack of each of them
+    stacks: list[list[int]]  # the frames of each stack as numbers, the outermost first
+    frames: list[str]  # the distinct frames: texts as tables have them
+    # For each host row the operator or call around it, -1 at the top; for operators of the backward pass the forward
+    # operator that they are derived from.
     callers: Int64
 
     def chains(self) -> Int64:
@@ -61,13 +48,6 @@ def launch_stacks(tables: Mapping[str, pd.DataFrame], links: Causes) -> LaunchSt
 
     A kernel of the backward pass has the stack of its forward operator. Frames that run a cell are left out, and so are
     those of IPython and of npuprof anywhere.
-
-    Parameters
-    ----------
-    tables
-        Every table of the schema by name.
-    links
-        The callers and launchers of the rows.
     """
     rows = np.unique(links.launchers[links.launchers >= 0])
     if "stack" not in tables["api"]:

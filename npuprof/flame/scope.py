@@ -19,20 +19,13 @@ _MOST_LISTED = 12
 
 @dataclass(frozen=True)
 class Scope:
-    """A part of a run.
+    """A part of a run."""
 
-    Attributes
-    ----------
-    step
-        The number of a step; None for the whole run. Only the time of a host call within the step counts, and the call
-        is counted in the step where it starts. A kernel belongs to its recorded step, or else to the step of its
-        launch.
-    thread
-        A host thread; None for all threads. A kernel belongs to every thread with a call that caused it, also through a
-        task queue.
-    """
-
+    # The number of a step; None for the whole run. Only the time of a host call within the step counts, and the call is
+    # counted in the step where it starts. A kernel belongs to its recorded step, or else to the step of its launch.
     step: int | None = None
+    # A host thread; None for all threads. A kernel belongs to every thread with a call that caused it, also through a
+    # task queue.
     thread: int | None = None
 
 
@@ -58,18 +51,9 @@ def scoped(
 
     Parameters
     ----------
-    calls, tables, scope
-        The call tree, the tables that it is made of, and the scope.
     window
         Start and end of a range, in nanoseconds: only the time within it counts, and slices that touch it; None for
         all.
-    rows
-        The rows by table that count; None for all.
-
-    Raises
-    ------
-    OptionsError
-        If the run has no such step or thread; the message lists those that it has.
     """
     if scope == Scope() and window is None and rows is None:
         return calls.whole(tables)

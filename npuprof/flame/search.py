@@ -20,31 +20,15 @@ _MOST_LISTED, _LONGEST_LISTED = 5, 60
 
 @dataclass(frozen=True)
 class FrameMatches:
-    """The matches of a search in a view.
+    """The matches of a search in a view."""
 
-    Attributes
-    ----------
-    frames
-        Number of matching paths, shown or folded away.
-    total
-        Their total weight; nested matches count once.
-    lit
-        For each frame of the view, whether it matches or, if folded, contains a match.
-    """
-
-    frames: int
-    total: int
-    lit: Bools
+    frames: int  # number of matching paths, shown or folded away
+    total: int  # their total weight; nested matches count once
+    lit: Bools  # for each frame of the view, whether it matches or, if folded, contains a match
 
 
 def paths_with(calls: MergedCalls, text: str, *, regex: bool = False) -> Bools:
-    """Return a mask of the paths whose name contains a text, ignoring case, or matches a pattern; none for empty text.
-
-    Raises
-    ------
-    OptionsError
-        If the regular expression is invalid; the message has the position.
-    """
+    """Return a mask of the paths whose name contains a text, in any case, or matches a pattern; none for empty text."""
     if not text:
         return np.zeros(len(calls), bool)
     if len(text) > _LONGEST_PATTERN:
@@ -67,13 +51,7 @@ def matches_in(calls: MergedCalls, sums: PathWeights, root: Root, frames: Frames
 
 
 def path_called(calls: MergedCalls, sums: PathWeights, names: str | Sequence[str]) -> int:
-    """Return the widest path with these names from the outermost call, or with one name anywhere; -1 without names.
-
-    Raises
-    ------
-    OptionsError
-        If there is no such path; the message lists the widest frames at that place.
-    """
+    """Return the widest path with these names from the outermost call, or with one name anywhere; -1 without names."""
     if isinstance(names, str):
         return _widest_called(calls, sums, np.arange(len(calls)), names, "in this run")
     path = -1

@@ -69,47 +69,30 @@ def call_tree(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class PathWeights:
-    """One weight of every path.
+    """One weight of every path."""
 
-    Attributes
-    ----------
-    exclusive, total
-        Without and with callees; never negative.
-    callees
-        Number of callees with weight; the last element, beyond the paths, is the number of paths at the top.
-    """
-
+    # exclusive, total: without and with callees; never negative.
     exclusive: Int64
     total: Int64
+    # Number of callees with weight; the last element, beyond the paths, is the number of paths at the top.
     callees: Int64
 
 
 @dataclass(frozen=True)
 class MergedCalls:
-    """The paths of a run; callers come directly before their callees.
+    """The paths of a run; callers come directly before their callees."""
 
-    Attributes
-    ----------
-    parent, depth
-        The row of the caller, -1 at the top, and the number of callers up to the top.
-    end
-        The first row after the path and its callees.
-    label
-        The row in `labels` with the path's layer and name.
-    host_path, kernel_path
-        The path of each host slice, in the order of `causes`, and of each kernel.
-    sampled
-        The host slices that samples saw, so that their number is not one of calls.
-    """
-
+    # parent, depth: the row of the caller, -1 at the top, and the number of callers up to the top.
     parent: Int64
     depth: Int64
-    end: Int64
-    label: Int64
+    end: Int64  # the first row after the path and its callees
+    label: Int64  # the row in `labels` with the path's layer and name
     labels: pd.DataFrame
+    # host_path, kernel_path: the path of each host slice, in the order of `causes`, and of each kernel.
     host_path: Int64
     kernel_path: Int64
     causes: Causes
+    # The host slices that samples saw, so that their number is not one of calls.
     sampled: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __len__(self) -> int:
@@ -142,11 +125,9 @@ class MergedCalls:
         return self.labels["layer"].to_numpy(object)
 
     def name(self, path: int) -> str:
-        """Return the name of a path."""
         return str(self.names[self.label[path]])
 
     def layer(self, path: int) -> str:
-        """Return the layer of a path."""
         return str(self.layers[self.label[path]])
 
     def span(self, path: int) -> tuple[int, int]:
@@ -337,7 +318,6 @@ def _merge_host(nodes_so_far: Nodes, callers: Int64, codes: Int64, is_kept: Bool
 
 
 def _levels(depths: Int64) -> Iterator[Int64]:
-    """Return the rows of each depth, from depth 0."""
     order = np.argsort(depths, kind="stable")
     bounds = np.flatnonzero(np.diff(depths[order], prepend=-1, append=-1))
     return (order[low:high] for low, high in pairwise(bounds))

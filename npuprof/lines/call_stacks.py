@@ -52,8 +52,6 @@ class CallStacks:
 
     Parameters
     ----------
-    cell_file
-        The file name of the cell's code, at which stacks end; empty without one.
     number_of
         Returns the number of the cell whose code has a file name, as of now; 0 for other files.
 
@@ -81,15 +79,7 @@ class CallStacks:
         self._adding = Lock()
 
     def take(self, time_ns: int, depth: int = 1) -> None:
-        """Take the stack of this thread for a call that begins now.
-
-        Parameters
-        ----------
-        time_ns
-            The time of the call on the clock of the run.
-        depth
-            How many frames above this function the stack begins.
-        """
+        """Take the stack of this thread for a call that begins now."""
         first: FrameType | None = sys._getframe(depth)
         frame = first
         at: Any = self._tree

@@ -26,32 +26,18 @@ _AGAIN_NS = 1_000_000_000  # after that a thinned loop is looked at again, then 
 
 @dataclass(frozen=True)
 class RunningCell:
-    """The cell, or the module of a script, that a run profiles, or the cells that it spans.
+    """The cell, or the module of a script, that a run profiles, or the cells that it spans."""
 
-    Attributes
-    ----------
-    file
-        The file name of its code, at which the stacks of calls end; empty without a cell.
-    stamps
-        Its stamps; None where it is not rewritten.
-    number_of
-        Returns the number of the cell whose code has a file name; 0 for other files.
-    id_of
-        Returns the id of the cell of a number, as the front end names it; empty where it is not known.
-    text
-        Its source.
-    origin
-        Its ``id``, and the ``notebook`` that it is of, as the front end names them.
-    spans
-        Whether it stands for the cells that run until the run is stopped by hand, and has no code itself.
-    """
-
-    file: str = ""
-    stamps: Stamps | None = None
+    file: str = ""  # the file name of its code, at which the stacks of calls end; empty without a cell
+    stamps: Stamps | None = None  # its stamps; None where it is not rewritten
+    # Returns the number of the cell whose code has a file name; 0 for other files.
     number_of: Callable[[str], int] = lambda _file: 0
+    # Returns the id of the cell of a number, as the front end names it; empty where it is not known.
     id_of: Callable[[int], str] = lambda _number: ""
-    text: str = ""
+    text: str = ""  # its source
+    # Its `id`, and the `notebook` that it is of, as the front end names them.
     origin: Mapping[str, str] = field(default_factory=dict)
+    # Whether it stands for the cells that run until the run is stopped by hand, and has no code itself.
     spans: bool = False
 
     @property
@@ -61,17 +47,7 @@ class RunningCell:
 
 
 class CellStamps:
-    """The stamps of a cell from its first statement on.
-
-    Parameters
-    ----------
-    cell
-        The cell, which runs on this thread.
-    number
-        Its number among the cells of the recording, from 0.
-    first
-        The number of its first statement in the recording.
-    """
+    """The stamps of a cell from its first statement on."""
 
     def __init__(self, cell: RunningCell, number: int, first: int) -> None:
         self._cell, self._number, self._first = cell, number, first
@@ -149,11 +125,6 @@ class CellStamps:
         """Return the loops whose statements took little time by some stamps.
 
         An iteration counts as at most what nine tenths of them take: no garbage collection decides.
-
-        Parameters
-        ----------
-        pairs
-            Number in the cell and time of each stamp.
         """
         import numpy as np
 

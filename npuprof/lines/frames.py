@@ -42,21 +42,11 @@ _NAMED_CELL = re.compile(r"<cell(?: \[(\d{1,9})\])?>")
 
 
 class Frame(NamedTuple):
-    """A function in a stack: ``torch/nn/functional.py(12): linear``.
+    """A function in a stack: ``torch/nn/functional.py(12): linear``."""
 
-    Attributes
-    ----------
-    file
-        Its file, which frameworks write without the folders of ``sys.path``.
-    line
-        A line of the function: where it was entered, or stood.
-    function
-        Its name; empty for a function that torch's tracer could not name.
-    """
-
-    file: str
-    line: int
-    function: str
+    file: str  # its file, which frameworks write without the folders of `sys.path`
+    line: int  # A line of the function: where it was entered, or stood
+    function: str  # its name; empty for a function that torch's tracer could not name
 
     @classmethod
     def parse(cls, text: str) -> Frame | None:
@@ -130,15 +120,7 @@ def _functions(path: str) -> list[tuple[str, int, int]]:
 
 
 def cell_name(file: str, number: int = 0) -> str:
-    """Return the name of an IPython cell's code, ``<cell [3]>`` or ``<cell>``; empty for any other file.
-
-    Parameters
-    ----------
-    file
-        The file name of the code.
-    number
-        The number of the cell that has this file name, if known.
-    """
+    """Return the name of an IPython cell's code, ``<cell [3]>`` or ``<cell>``; empty for any other file."""
     if terminal := _TERMINAL_CELL.match(file):
         return f"<cell [{terminal[1]}]>"
     if number:

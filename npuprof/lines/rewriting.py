@@ -79,15 +79,6 @@ class Begin:
 class Rewriting:
     """The rewritten nodes of one cell, or of the module of a script.
 
-    Parameters
-    ----------
-    body
-        The user's statements, which stay as they are.
-    begin
-        What a node before them calls; None for no such node.
-    is_stamped
-        Whether statements are stamped, or only the end of the code.
-
     Attributes
     ----------
     body
@@ -135,8 +126,6 @@ class Rewriting:
 
         Parameters
         ----------
-        compiler
-            Compiles a tree.
         source
             A tree of :attr:`body`, as IPython makes it: a ``Module``, ``Interactive`` or ``Expression``.
         """

@@ -19,17 +19,7 @@ _MOST_WRAPPERS = 8  # around a function that is decorated
 def source_texts(
     frames: Iterable[tuple[str, str]], number_of: Callable[[str], int], known: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Return the texts of the user's files, by their names in tables.
-
-    Parameters
-    ----------
-    frames
-        File and function of each frame in a recorded stack.
-    number_of
-        Returns the number of the cell whose code has a file name; 0 for other files.
-    known
-        Names of files whose text is recorded already.
-    """
+    """Return the texts of the user's files, by their names in tables."""
     texts: dict[str, str] = {}
     seen, left = set(known), _MOST_BYTES
     for file, function in frames:

@@ -33,25 +33,15 @@ if hasattr(time, "CLOCK_MONOTONIC_RAW"):
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement of a rewritten cell.
+    """A statement of a rewritten cell."""
 
-    Attributes
-    ----------
-    line, last_line
-        The lines of the cell that it spans, with its body.
-    loop
-        The number of the innermost loop in whose body it is, -1 outside of loops.
-    is_loop
-        Whether it is a loop.
-    update
-        Whether the body of the loop makes the update of a training step: 2 if it calls a method ``step``, 1 for
-        ``backward`` and ``zero_grad`` alone, otherwise 0. Bodies of loops and functions within do not count.
-    """
-
+    # line, last_line: the lines of the cell that it spans, with its body.
     line: int
     last_line: int
-    loop: int
+    loop: int  # the number of the innermost loop in whose body it is, -1 outside of loops
     is_loop: bool
+    # Whether the body of the loop makes the update of a training step: 2 if it calls a method `step`, 1 for `backward`
+    # and `zero_grad` alone, otherwise 0. Bodies of loops and functions within do not count.
     update: int = 0
 
 
@@ -91,27 +81,14 @@ class Shown:
 
 @dataclass
 class Stamps:
-    """The stamps of one cell.
+    """The stamps of one cell."""
 
-    Attributes
-    ----------
-    statements
-        The statements by number.
-    times
-        The times of each statement's stamps, and last those of :data:`NO_STATEMENT`, on the clock of stamps.
-    switches
-        Of the loops, by number.
-    is_muted
-        Whether the cell is not profiled after all: what is compiled from now on has no stamps.
-    end
-        The stamp of :data:`NO_STATEMENT`.
-    """
-
-    statements: list[Statement] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)  # the statements by number
+    # The times of each statement's stamps, and last those of `NO_STATEMENT`, on the clock of stamps.
     times: list[array[int]] = field(default_factory=list)
-    switches: dict[int, Switch] = field(default_factory=dict)
-    is_muted: bool = False
-    end: Stamp = field(init=False)
+    switches: dict[int, Switch] = field(default_factory=dict)  # of the loops, by number
+    is_muted: bool = False  # whether the cell is not profiled after all: what is compiled from now on has no stamps
+    end: Stamp = field(init=False)  # the stamp of `NO_STATEMENT`
 
     def turn(self, loop: int, *, on: bool) -> list[int]:
         """Stamp the iterations of a loop and of those within it from now on, or only count them; return these loops."""
@@ -139,15 +116,7 @@ class Stamps:
         return sum(map(len, self.times))
 
     def since(self, known: list[int], until_ns: int) -> tuple[Int64, Int64]:
-        """Return number and time of the stamps until a moment, in order, without the first ones of each statement.
-
-        Parameters
-        ----------
-        known
-            How many of each statement are left out; those returned are added.
-        until_ns
-            A time that has passed, so that all of its stamps are there.
-        """
+        """Return number and time of the stamps until a moment, in order, without the first ones of each statement."""
         import numpy as np
 
         numbers, parts = [], []

@@ -35,25 +35,13 @@ _CANN = "install the CANN toolkit, `source set_env.sh` of it, and restart the ke
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """The requirements of a front end.
-
-    Attributes
-    ----------
-    modules
-        The modules it needs; a tuple within holds alternatives.
-    distributions
-        The packages with its versions.
-    get
-        Instructions to install it.
-    probe
-        A program that prints facts as JSON: versions, number of devices, the chip.
-    """
+    """The requirements of a front end."""
 
     name: str
-    modules: tuple[str | tuple[str, ...], ...]
-    distributions: tuple[str, ...]
-    get: str
-    probe: str
+    modules: tuple[str | tuple[str, ...], ...]  # the modules it needs; a tuple within holds alternatives
+    distributions: tuple[str, ...]  # the packages with its versions
+    get: str  # instructions to install it
+    probe: str  # A program that prints facts as JSON: versions, number of devices, the chip
 
 
 @dataclass(frozen=True)
@@ -151,13 +139,7 @@ def _probe(front_end: FrontEnd) -> FrontEndState:
 
 
 def run_probe(program: str, timeout_s: float = _PROBE_S) -> tuple[dict[str, Any], str]:
-    """Run a probe in a new Python process with this one's module path.
-
-    Returns
-    -------
-    tuple
-        The facts, and the reason for a failure; one of them is empty.
-    """
+    """Run a probe in a new Python process with this one's module path."""
     variables = {**environment.of_own_process(), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
         done = subprocess.run(  # noqa: S603 - this Python with a program of our own
@@ -247,15 +229,7 @@ class NextStep:
 
 
 def next_step(findings: Sequence[Diagnosis], output: Path | None = None) -> NextStep:
-    """Return the next step for the user of this machine: fix the first problem, install missing packages, or begin.
-
-    Parameters
-    ----------
-    findings
-        What :func:`diagnose` returned.
-    output
-        The directory of recordings, if one was asked for.
-    """
+    """Return the next step for the user of this machine: fix the first problem, install missing packages, or begin."""
     states = {finding.subject: finding.state for finding in findings}
     for finding in findings:
         if finding.state == "problem":

@@ -33,21 +33,11 @@ _LEAST_VARIANCE = 1e-24  # relative to the square of the times: less is the roun
 
 @dataclass(frozen=True)
 class Estimate:
-    """Means, or differences of means, with their noise: a value for each quantity.
+    """Means, or differences of means, with their noise: a value for each quantity."""
 
-    Attributes
-    ----------
-    value
-        The mean or the difference.
-    error
-        Its standard error: 0 where the times do not vary, NaN where the noise cannot be told.
-    freedom
-        The degrees of freedom of the error.
-    """
-
-    value: Floats
-    error: Floats
-    freedom: Floats
+    value: Floats  # the mean or the difference
+    error: Floats  # its standard error: 0 where the times do not vary, NaN where the noise cannot be told
+    freedom: Floats  # the degrees of freedom of the error
 
     def p_values(self, expected: float = 0.0) -> Floats:
         """Return the two-sided p-values of Student's t-test against a value; NaN where the noise cannot be told."""
@@ -72,8 +62,6 @@ def mean(times: Floats, *, in_sequence: bool = True) -> Estimate:
 
     Parameters
     ----------
-    times
-        Quantities x ranks x steps, a balanced table for each quantity.
     in_sequence
         Whether the steps followed each other, so that each may depend on the one before; runs apart do not.
     """
@@ -88,10 +76,6 @@ def difference(a: Floats, b: Floats, *, paired: bool, in_sequence: bool = True) 
     ----------
     a, b
         Quantities x ranks x steps; with the same ranks in the same order if they are paired.
-    paired
-        Whether both sides have the same ranks.
-    in_sequence
-        See :func:`mean`. Of runs apart one on a side suffices: it varies as those of the other side do.
     """
     stretch = _stretch([a, b], in_sequence=in_sequence)
     tables = [_Table(a, stretch), _Table(b, stretch)]

@@ -20,18 +20,11 @@ LEAST_ROWS = 5
 
 @dataclass(frozen=True)
 class Ratios:
-    """Differences of logarithms between two sides.
+    """Differences of logarithms between two sides."""
 
-    Attributes
-    ----------
-    rows
-        For each row the logarithm of its change relative to the common factor of its kind; NaN where there is none.
-    common
-        For each kind the logarithm of the common factor's change.
-    """
-
+    # For each row the logarithm of its change relative to the common factor of its kind; NaN where there is none.
     rows: Estimate
-    common: Estimate
+    common: Estimate  # for each kind the logarithm of the common factor's change
 
 
 def ratios(
@@ -41,14 +34,8 @@ def ratios(
 
     Parameters
     ----------
-    a, b
-        Rows x ranks x steps. A row that is 0 in a step, or absent on a side, has no ratio.
-    kinds
-        The kind of each row from 0 up, -1 for a row of none.
     leaves
         The rows that the common factors are taken from, where others are sums of them; None for all.
-    paired, in_sequence
-        See :func:`npuprof.noise.model.difference`.
     """
     count = int(kinds.max(initial=-1)) + 1
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -73,17 +60,7 @@ def ratios(
 
 
 def of_ranks(times: Floats, reference: Bools) -> Estimate:
-    """Return the logarithm of the ratio of each rank's time to that of the reference ranks.
-
-    Parameters
-    ----------
-    times
-        Ranks x steps, positive.
-    reference
-        The ranks that are compared with: those that are taken for healthy.
-
-    The error is that of the rest, which neither a slow rank nor a slow step changes, pooled over all ranks.
-    """
+    """Return the logarithm of the ratio of each rank's time to that of the reference ranks."""
     logs = np.log(times)
     ranks, steps = logs.shape
     value = (logs - np.median(logs[reference], axis=0)).mean(axis=1)

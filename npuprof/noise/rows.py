@@ -16,16 +16,10 @@ def levels(p_values: Floats, weights: Floats, same: Int64 | None = None, level: 
 
     Parameters
     ----------
-    p_values
-        The p-values; NaN for a row that cannot be judged.
     weights
         How much each row matters, independent of its p-value. Half of a row's weight is the same for all, so that no
         row needs more than twice the evidence that it would need without weights (Genovese, Roeder and Wasserman,
         2006: weights keep the share of false rows).
-    same
-        The number of the values of each row: rows with the same values are judged once.
-    level
-        The share of false rows.
     """
     distinct, first, number = np.unique(
         np.arange(len(p_values)) if same is None else same, return_index=True, return_inverse=True

@@ -23,27 +23,13 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Arguments:
-    """The parsed arguments of ``%%npuprof``.
-
-    Attributes
-    ----------
-    options
-        The options.
-    report
-        Whether to show the report at the end of the run.
-    run_anyway
-        Whether the cell runs unprofiled if the profiler cannot be started.
-    overhead
-        Whether the cell runs a second time, unprofiled, to measure the cost of profiling.
-    saved_bytes
-        The size of the report in a saved notebook; None for the default.
-    """
+    """The parsed arguments of ``%%npuprof``."""
 
     options: Options
-    report: bool
-    run_anyway: bool
-    overhead: bool = False
-    saved_bytes: int | None = None
+    report: bool  # whether to show the report at the end of the run
+    run_anyway: bool  # whether the cell runs unprofiled if the profiler cannot be started
+    overhead: bool = False  # whether the cell runs a second time, unprofiled, to measure the cost of profiling
+    saved_bytes: int | None = None  # the size of the report in a saved notebook; None for the default
 
 
 # Quoted text, escaped characters, words, blanks, and quotes that are not closed.
@@ -103,13 +89,7 @@ def profiling_arguments(function: _Function) -> _Function:
 
 
 def parse(parser: MagicArgumentParser, line: str) -> dict[str, Any]:
-    """Split a line like a shell, without its comment, and parse its arguments.
-
-    Raises
-    ------
-    UsageError
-        If an argument is unknown or its value is not allowed.
-    """
+    """Split a line like a shell, without its comment, and parse its arguments."""
     try:
         words = shlex.split(without_comment(line))
     except ValueError as error:
@@ -130,13 +110,7 @@ def without_comment(line: str) -> str:
 
 
 def interpret(words: Mapping[str, Any]) -> Arguments:
-    """Return the validated options of parsed arguments.
-
-    Raises
-    ------
-    UsageError
-        If a value is not allowed or two exclude each other.
-    """
+    """Return the validated options of parsed arguments."""
     chosen = dict(words)
     report, policy = chosen.pop("report", True), chosen.pop("if_unavailable", "error")
     overhead, saved_bytes = chosen.pop("overhead", False), chosen.pop("saved_bytes", None)
@@ -155,13 +129,7 @@ def _options_only() -> None:
 
 
 def typed_options(line: str) -> dict[str, Any]:
-    """Return the options of a line by name, as :class:`npuprof.options.Options` takes them.
-
-    Raises
-    ------
-    UsageError
-        If an argument is not an option, or its value is not allowed.
-    """
+    """Return the options of a line by name, as :class:`npuprof.options.Options` takes them."""
     words = parse(_options_only.parser, line)
     if other_names := sorted({"report", "if_unavailable", "overhead", "saved_bytes"} & words.keys()):
         raise UsageError(f"{', '.join(other_names)} of %%npuprof does not apply here: leave it out")
@@ -195,13 +163,7 @@ def _form() -> None:
 
 
 def parse_run(given: str | Sequence[str]) -> RunArguments:
-    """Parse the arguments of ``run``.
-
-    Raises
-    ------
-    UsageError
-        If an option is unknown or has an invalid value, or the script is missing.
-    """
+    """Parse the arguments of ``run``."""
     words = _shell_words(given) if isinstance(given, str) else list(given)
     options, program = _split_words(words)
     known, unknown = _form.parser.parse_known_args(options)
@@ -262,13 +224,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse_load(line: str) -> tuple[str, dict[str, Any]]:
-    """Return the path and the :func:`npuprof.load` arguments of a line.
-
-    Raises
-    ------
-    UsageError
-        If the path is missing or an argument is wrong.
-    """
+    """Return the path and the :func:`npuprof.load` arguments of a line."""
     parser = _Parser(prog="%npuprof load", add_help=False)
     parser.add_argument("path", nargs="?", metavar="PATH")
     add_load_arguments(parser)

@@ -121,13 +121,7 @@ def _levels(calls: pd.DataFrame) -> int:
 
 
 def left_out(tables: Mapping[str, pd.DataFrame]) -> dict[str, Estimate]:
-    """Return the parts that do not fit, by method, with their estimates.
-
-    Parameters
-    ----------
-    tables
-        Every table of the run by name.
-    """
+    """Return the parts that do not fit, by method, with their estimates."""
     if len(tables["kernels"]) < ALWAYS_KERNELS:
         return {}
     counts = counts_of(tables)
@@ -145,15 +139,7 @@ def left_out(tables: Mapping[str, pd.DataFrame]) -> dict[str, Estimate]:
 
 
 def left_out_text(left: Mapping[str, Estimate], run: str) -> str:
-    """Return what is left out of the report, and the calls that make it; empty for nothing.
-
-    Parameters
-    ----------
-    left
-        As :func:`left_out` returns it.
-    run
-        Code that returns the run.
-    """
+    """Return what is left out of the report, and the calls that make it; empty for nothing."""
     if not left:
         return ""
     names = {part.method: part.name for part in PARTS}

@@ -27,26 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """A running cell, without references to user objects.
+    """A running cell, without references to user objects."""
 
-    Attributes
-    ----------
-    identity
-        A number that is unique among the running cells.
-    text
-        The source of the cell.
-    title
-        Its name in messages, such as ``cell [3]``.
-    running
-        Its code and stamps; None where it is not known.
-    origin
-        Its ``id`` and the ``notebook`` that it is of, where the front end names them.
-    """
-
-    identity: int
-    text: str
-    title: str
-    running: RunningCell | None = None
+    identity: int  # A number that is unique among the running cells
+    text: str  # the source of the cell
+    title: str  # its name in messages, such as `cell [3]`
+    running: RunningCell | None = None  # its code and stamps; None where it is not known
+    # Its `id` and the `notebook` that it is of, where the front end names them.
     origin: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -120,8 +107,6 @@ class Controller:
     ----------
     show
         Shows the report of a stopped session, of at most ``saved_bytes`` if given; may only raise KeyboardInterrupt.
-    make_session
-        Returns a session for options and a title.
 
     Attributes
     ----------
@@ -169,7 +154,6 @@ class Controller:
 
     @property
     def runs_cells(self) -> bool:
-        """Whether a cell runs."""
         return bool(self._cells)
 
     def cell_begins(self, identity: int, name: Callable[[], str]) -> None:
@@ -249,24 +233,9 @@ class Controller:
 
         Parameters
         ----------
-        options
-            The options.
-        title
-            The name of the run in the error message if another one is started meanwhile.
-        cell
-            The cell that stops the run at its end; None if :meth:`end` is called by hand.
-        report
-            Whether to show the report at the end.
         repeat
             Called after the stop, unless the code failed: runs the same code unprofiled, and returns its duration in
             nanoseconds, or None if it cannot run again.
-        saved_bytes
-            The size of the report in a saved notebook; None for the default.
-
-        Raises
-        ------
-        SessionBusyError, OptionsError, CollectorError
-            As :meth:`npuprof.session.session.Session.start`; an earlier run continues.
         """
         from npuprof.lines.cell_stamps import RunningCell
 
@@ -287,25 +256,7 @@ class Controller:
             self._note_cell()  # the one whose code started it
 
     def end(self, failed: str = "", show: Callable[[Session], None] | None = None) -> bool:
-        """Stop the run, if one is active, and show its report.
-
-        Parameters
-        ----------
-        failed
-            The exception of the profiled code, as ``Type: message``.
-        show
-            Shows the report instead of the default function.
-
-        Returns
-        -------
-        bool
-            Whether there was a run to stop.
-
-        Raises
-        ------
-        SessionError
-            If interrupted, or if anything fails, while the run stops or the report is drawn.
-        """
+        """Stop the run, if one is active, and show its report."""
         held = self._held
         if held is None:
             return False

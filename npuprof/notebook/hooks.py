@@ -193,8 +193,6 @@ class CellTransformer:
 
     Parameters
     ----------
-    shell
-        The shell.
     note
         Called with the text that a cell has become, and the arguments of its ``%%npuprof``, or None.
     """

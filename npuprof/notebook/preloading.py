@@ -51,13 +51,7 @@ _thread: threading.Thread | None = None
 
 
 def preload(*, report: bool, of_set: bool = False) -> None:
-    """Import what a run and its report need; what cannot be imported fails when it is needed, with its message.
-
-    Parameters
-    ----------
-    report, of_set
-        Whether a report is shown, and whether it is that of a set of ranks.
-    """
+    """Import what a run and its report need; what cannot be imported fails when it is needed, with its message."""
     finish()
     _import((*_OF_A_RUN, *(_OF_A_REPORT if report else ()), *(_OF_A_SET if report and of_set else ())))
 

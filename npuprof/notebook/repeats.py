@@ -22,13 +22,6 @@ _UNKNOWN = "the cost of profiling is unknown"
 def run_again(shell: InteractiveShell, text: str) -> int | None:
     """Run a profiled cell a second time, without profiling, output and history.
 
-    Parameters
-    ----------
-    shell
-        The shell, whose variables the code reads and changes.
-    text
-        The source of the cell, with its ``%%npuprof`` line.
-
     Returns
     -------
     int or None

@@ -56,13 +56,9 @@ class CellRewriter(ast.NodeTransformer):
 
     Parameters
     ----------
-    shell
-        The shell.
     begins
         Returns the argument of `begin` for the cell that is about to run though its text does not say so; empty for a
         cell that is not profiled.
-    begin
-        Called by the first node of a profiled cell, with the arguments of ``%%npuprof``.
     """
 
     def __init__(self, shell: InteractiveShell, begins: Callable[[], str], begin: Callable[[str], None]) -> None:
@@ -135,19 +131,7 @@ class CellRewriter(ast.NodeTransformer):
         origin: Mapping[str, str] | None = None,
         id_of: Callable[[int], str] = lambda _number: "",
     ) -> RunningCell:
-        """Return the cell whose first node runs now, called by that node.
-
-        Parameters
-        ----------
-        identity
-            The number of the cell, with which :meth:`ended` is called.
-        text
-            Its source.
-        origin
-            Its ``id`` and ``notebook``, where the front end names them.
-        id_of
-            As :class:`npuprof.lines.cell_stamps.RunningCell` has it.
-        """
+        """Return the cell whose first node runs now, called by that node."""
         stamps, self._rewritten.stamps = self._rewritten.stamps, None
         if stamps is not None:
             self._stamps[identity] = stamps

@@ -72,17 +72,11 @@ class LiveBox(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotati
 
     Parameters
     ----------
-    children
-        The widgets in the box.
-    what
-        The name of the view, such as ``the panel``.
     again
         Instructions to restore it, a clause after "run this cell again"; empty for no other way.
     saved
         Returns HTML that shows the same without a kernel, for the saved notebook; made after the view is displayed. A
         failure is said in its place.
-    options
-        Other arguments of a box.
     """
 
     def __init__(

@@ -22,19 +22,8 @@ def build(
 
     Parameters
     ----------
-    plain
-        The options by name.
-    warn
-        Called with a message for every option left out.
-    check
-        Raises for options that the front end does not support.
     typed
         Options given under their npuprof names: if invalid, they raise instead of being left out.
-
-    Raises
-    ------
-    OptionsError
-        If leaving options out does not help, or one of them is in `typed`.
     """
     left = dict(plain)
     while True:

@@ -52,13 +52,7 @@ def add_load_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def load_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
-    """Return parsed arguments as keyword arguments of :func:`npuprof.load`.
-
-    Raises
-    ------
-    OptionsError
-        If a text is not a list of steps, or not a time.
-    """
+    """Return parsed arguments as keyword arguments of :func:`npuprof.load`."""
     arguments: dict[str, Any] = {"source": parsed.source}
     if parsed.chip is not None:
         arguments["chip"] = parsed.chip
@@ -71,13 +65,7 @@ def load_arguments(parsed: argparse.Namespace) -> dict[str, Any]:
 
 
 def step_numbers(text: str) -> list[int]:
-    """Parse ``3,4`` or ``3-7,9``.
-
-    Raises
-    ------
-    OptionsError
-        If the text is invalid, or names more steps than a run can have.
-    """
+    """Parse ``3,4`` or ``3-7,9``."""
     numbers: list[int] = []
     for word in text.split(","):
         match = _STEPS.fullmatch(word.strip())
@@ -91,13 +79,7 @@ def step_numbers(text: str) -> list[int]:
 
 
 def moment(name: str, text: str) -> int | np.timedelta64 | datetime:
-    """Parse a time: epoch nanoseconds, a time since the start of the run with a unit, or a date and time.
-
-    Raises
-    ------
-    OptionsError
-        If the text is not a time, or not a whole number of nanoseconds.
-    """
+    """Parse a time: epoch nanoseconds, a time since the start of the run with a unit, or a date and time."""
     import numpy as np
     import pandas as pd
 

@@ -14,54 +14,24 @@ FRONT_ENDS = ("acl", "torch_npu", "mindspore", "tensorflow", "msprof", "kineto",
 
 @dataclass(frozen=True)
 class Option:
-    """An option.
-
-    Attributes
-    ----------
-    help
-        What it collects; the panel shows the first sentence.
-    default
-        The default value, or a function that returns it.
-    check
-        Returns a value in its final form, or raises :class:`npuprof.errors.OptionsError` with the allowed values.
-    values
-        The allowed values in words; empty for a switch.
-    choices
-        The allowed values, if they can be listed.
-    number
-        The conversion of a number from text, and its unit; None if it is not a number.
-    activity
-        The activity that collects it.
-    needs
-        The option without which it has no effect.
-    rate
-        The default sampling frequency in Hz of `needs`; 0 if it is not a frequency, or the front end has its own.
-    lacks
-        The front ends that do not have it, with the reasons.
-    only
-        Values that only some front ends have, with these front ends.
-    framework
-        Its name in the profilers of torch_npu and MindSpore, if it differs.
-    of_cell
-        Whether it is about the profiled cell: npuprof does it itself, with every front end.
-    panel
-        The label of its control in the panel; empty for its name, None if it has no control.
-    """
-
-    help: str
-    default: Any
+    help: str  # what it collects; the panel shows the first sentence
+    default: Any  # the default value, or a function that returns it
+    # Returns a value in its final form, or raises `OptionsError` with the allowed values.
     check: Callable[[str, Any], Any]
-    values: str = ""
-    choices: tuple[Any, ...] = ()
+    values: str = ""  # the allowed values in words; empty for a switch
+    choices: tuple[Any, ...] = ()  # the allowed values, if they can be listed
+    # The conversion of a number from text, and its unit; None if it is not a number.
     number: tuple[Callable[[str], float], str] | None = None
-    activity: str = ""
-    needs: str = ""
+    activity: str = ""  # the activity that collects it
+    needs: str = ""  # the option without which it has no effect
+    # The default sampling frequency in Hz of `needs`; 0 if it is not a frequency, or the front end has its own.
     rate: int = 0
-    lacks: Mapping[str, str] = field(default_factory=dict)
+    lacks: Mapping[str, str] = field(default_factory=dict)  # the front ends that do not have it, with the reasons
+    # Values that only some front ends have, with these front ends.
     only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    framework: str = ""
-    of_cell: bool = False
-    panel: str | None = None
+    framework: str = ""  # its name in the profilers of torch_npu and MindSpore, if it differs
+    of_cell: bool = False  # whether it is about the profiled cell: npuprof does it itself, with every front end
+    panel: str | None = None  # the label of its control in the panel; empty for its name, None if it has no control
 
     @property
     def usual(self) -> Any:

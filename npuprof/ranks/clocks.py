@@ -84,20 +84,10 @@ def same_clocks(hosts: Sequence[str | None], boots: Sequence[Boot | None]) -> li
 
 @dataclass(frozen=True)
 class RunClock:
-    """The clock of a run.
-
-    Attributes
-    ----------
-    number
-        Equal for runs on the same host; None if unknown.
-    lead
-        Its lead over the clock of the first rank; None if unknown.
-    collectives, spread_ns
-        Basis of an estimate: number of ends compared, and their median deviation; None if there is no estimate.
-    """
-
-    number: int | None
-    lead: Lead | None = None
+    number: int | None  # equal for runs on the same host; None if unknown
+    lead: Lead | None = None  # its lead over the clock of the first rank; None if unknown
+    # collectives, spread_ns: basis of an estimate: number of ends compared, and their median deviation; None if there
+    # is no estimate.
     collectives: int | None = None
     spread_ns: int | None = None
 
@@ -113,17 +103,6 @@ def run_clocks(
     estimated: Clocks,
     sessions: Mapping[int, int],
 ) -> list[RunClock]:
-    """Return the clock of each run.
-
-    Parameters
-    ----------
-    hosts, boots
-        The host and boot time of each run, if known.
-    estimated
-        The clocks of ranks, from their collectives.
-    sessions
-        The position of each rank's run that the collectives come from.
-    """
     numbers = same_clocks(hosts, boots)
     clocks = [RunClock(number) for number in numbers]
     for rank, ends, spread in _connected_ranks(estimated):

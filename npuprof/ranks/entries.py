@@ -23,31 +23,16 @@ _UNLIKE = 10  # times larger shares are usual where a rank's may have another un
 
 @dataclass
 class Entry:
-    """A run of the set.
+    """A run of the set."""
 
-    Attributes
-    ----------
-    run, selection
-        The run, and the selected part of it.
-    info
-        The metadata from its small files.
-    undescribed
-        The error that prevented reading the metadata, if any.
-    outcome
-        The profile or failure; None before the run is read.
-    code_root
-        The folder with the code that ran.
-    chip
-        The name of the chip that the caller gave; empty for the recorded one.
-    """
-
+    # run, selection: the run, and the selected part of it.
     run: DetectedResult
-    info: Info
-    undescribed: str = ""
+    info: Info  # the metadata from its small files
+    undescribed: str = ""  # the error that prevented reading the metadata, if any
     selection: Selection | None = None
-    outcome: Profile | Failure | None = None
-    code_root: Path | None = None
-    chip: str = ""
+    outcome: Profile | Failure | None = None  # the profile or failure; None before the run is read
+    code_root: Path | None = None  # the folder with the code that ran
+    chip: str = ""  # the name of the chip that the caller gave; empty for the recorded one
 
     @property
     def is_cluster(self) -> bool:
@@ -92,13 +77,7 @@ def describe(run: DetectedResult, selection: Selection | None) -> Entry:
 
 
 def read_entry(entry: Entry) -> Profile:
-    """Read a run once.
-
-    Raises
-    ------
-    SourceError
-        If it cannot be read.
-    """
+    """Read a run once."""
     if entry.profile is not None:
         return entry.profile
     try:
@@ -134,13 +113,7 @@ def _keep(entry: Entry, decoded: Decoded) -> Profile:
 
 
 def read_apart(entries: Sequence[Entry], processes: int) -> None:
-    """Read runs in parallel processes.
-
-    Raises
-    ------
-    NoProcessesError
-        If no process can be started; runs that were read before stay.
-    """
+    """Read runs in parallel processes."""
     from npuprof.ranks.processes import Processes  # importing loky takes as long as loading a small run
 
     tasks = [

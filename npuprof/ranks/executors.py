@@ -50,37 +50,17 @@ def active_client() -> Client | None:
 
 @dataclass(frozen=True)
 class Work(Generic[_Item, _Result]):
-    """A function to apply to batches of items.
+    """A function to apply to batches of items."""
 
-    Attributes
-    ----------
-    function
-        Takes a batch and returns its results; it must not raise.
-    lost
-        Takes an item whose worker died, and the reason, and returns its result.
-    what
-        The name shown with progress.
-    """
-
-    function: Callable[[Sequence[_Item]], list[_Result]]
-    lost: Callable[[_Item, str], _Result]
-    what: str
+    function: Callable[[Sequence[_Item]], list[_Result]]  # takes a batch and returns its results; it must not raise
+    lost: Callable[[_Item, str], _Result]  # takes an item whose worker died, and the reason, and returns its result
+    what: str  # the name shown with progress
 
 
 def spread(
     work: Work[_Item, _Result], items: Sequence[_Item], sizes: Sequence[int], client: Client | None
 ) -> Iterator[tuple[int, _Result]]:
-    """Yield the position and the result of each item on completion.
-
-    Parameters
-    ----------
-    work
-        The function to apply to each item.
-    items, sizes
-        The items, and the number of bytes to read for each.
-    client
-        A Dask client whose workers do the work; None for this machine.
-    """
+    """Yield the position and the result of each item on completion."""
     left = dict(enumerate(items))
     progress = _Rate(work.what, len(items))
     for position, result in _in_other_processes(work, left, sizes, client):
@@ -175,13 +155,7 @@ def _on_cluster(
 
 
 def _as_completed(client: Client, futures: Iterable[Future[_Result]]) -> Iterator[Future[_Result]]:
-    """Yield futures on completion.
-
-    Raises
-    ------
-    NoProcessesError
-        If the cluster is without workers for a while, as when none is started again in place of those that died.
-    """
+    """Yield futures on completion."""
     pending, without_s = set(futures), 0.0
     while pending:
         done, pending = wait(pending, timeout=_POLL_S, return_when=FIRST_COMPLETED)

@@ -20,13 +20,7 @@ _MOST_NAMED = 5
 def with_ranks(
     root: Path, walked: Walk[DetectedResult], ranks: Sequence[int] | Mapping[str, int]
 ) -> Walk[DetectedResult]:
-    """Return the runs with the ranks that the caller gave.
-
-    Raises
-    ------
-    OptionsError
-        If the ranks are not as many as the runs, name no run or several, or are no ranks.
-    """
+    """Return the runs with the ranks that the caller gave."""
     runs = sorted((run for run in walked.results if not run.source.of_many_runs), key=lambda run: _natural(run.path))
     others = [run for run in walked.results if run.source.of_many_runs]
     for rank in ranks.values() if isinstance(ranks, Mapping) else ranks:

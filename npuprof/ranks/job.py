@@ -51,20 +51,7 @@ def recorded_groups(infos: Iterable[Info]) -> dict[str, tuple[str, tuple[int, ..
 
 
 def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
-    """Return the facts for rules about all ranks.
-
-    Parameters
-    ----------
-    ranks
-        The tables of the set.
-    whole
-        Ranks to read completely; for other unread ranks, only small files are read.
-
-    Raises
-    ------
-    NpuprofError
-        If no run with a rank can be read.
-    """
+    """Return the facts for rules about all ranks."""
     from npuprof.advice.job import JobFacts
 
     played = ranks.job()
@@ -234,20 +221,7 @@ def waits_caused(facts: JobFacts, absent: Bools | None = None) -> pd.Series[int]
 
 
 def step_window(rows: pd.DataFrame, step: int | None) -> tuple[pd.DataFrame, tuple[int, int], str]:
-    """Return the collectives of a step, its window on the common clock, and a name of the step.
-
-    Parameters
-    ----------
-    rows
-        The result of :func:`npuprof.analysis.rank_waits.waits`.
-    step
-        The step; None for the longest, or for everything if there are no steps.
-
-    Raises
-    ------
-    NpuprofError
-        If the step does not exist.
-    """
+    """Return the collectives of a step, its window on the common clock, and a name of the step."""
     ends = rows["start_ns"] + rows["wait_ns"] + rows["moving_ns"]
     is_known = rows["step"].notna()
     if not is_known.any():

@@ -23,19 +23,12 @@ _AT_LEAST = "there may have been more, which were not seen: with -I, -E or -S, o
 
 @dataclass(frozen=True)
 class JobProcesses:
-    """A job, from the files of its folder.
+    """A job, from the files of its folder."""
 
-    Attributes
-    ----------
-    folder, file
-        The folder, and what its file has.
-    processes
-        The processes, in the order in which they began.
-    """
-
+    # folder, file: the folder, and what its file has.
     folder: Path
     file: JobFile
-    processes: Sequence[Process]
+    processes: Sequence[Process]  # the processes, in the order in which they began
 
     @classmethod
     def read(cls, folder: Path) -> JobProcesses | None:

@@ -46,17 +46,7 @@ def _made_by() -> tuple[str, ...]:
 def known(
     ranks: RankTables, subject: str, state: str, names: tuple[str, ...] = ()
 ) -> tuple[list[pd.DataFrame], Any] | None:
-    """Return the cached tables and facts of an answer for the same files, or None; restore the notes of their reading.
-
-    Parameters
-    ----------
-    ranks, subject
-        The set, and the name of the answer.
-    state
-        The state of the files, from :func:`state_of`.
-    names
-        The names of the tables.
-    """
+    """Return the cached answer for the same files, or None, and restore the notes of reading them."""
     if not state:
         return None
     frames, facts = [], None

@@ -35,22 +35,13 @@ _OF_CENTROIDS = ("group", "mean", "weight")
 
 @dataclass(frozen=True)
 class KernelSums:
-    """Sums of kernels, or of operators in runs without a device, by keys, which can be merged.
+    """Sums of kernels, or of operators in runs without a device, by keys, which can be merged."""
 
-    Attributes
-    ----------
-    groups
-        The sums of each group; see :func:`npuprof.analysis.by.group_sums`.
-    durations, delays
-        The digests of durations and of known launch delays, by row of `groups`.
-    of_host
-        Whether operators were summed. They are left out where other runs have kernels.
-    """
-
-    groups: pd.DataFrame
+    groups: pd.DataFrame  # the sums of each group; see `group_sums`
+    # durations, delays: the digests of durations and of known launch delays, by row of `groups`.
     durations: Digests
     delays: Digests
-    of_host: bool = False
+    of_host: bool = False  # whether operators were summed. They are left out where other runs have kernels.
 
     @classmethod
     def of(cls, rows: pd.DataFrame, keys: Sequence[Key], *, of_host: bool = False) -> KernelSums:

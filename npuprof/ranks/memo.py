@@ -9,13 +9,7 @@ _Result = TypeVar("_Result")
 
 
 class Memo:
-    """Results by name, each with the state that it was computed from.
-
-    Parameters
-    ----------
-    state
-        Returns what results may depend on: in a set, the runs that were read.
-    """
+    """Results by name, each with the state that it was computed from."""
 
     def __init__(self, state: Callable[[], Hashable]) -> None:
         self._state = state

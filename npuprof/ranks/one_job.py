@@ -17,13 +17,7 @@ _ADVICE = "load those of one job alone: move them into a folder of their own"
 
 
 def refuse_several_jobs(root: Path, entries: Sequence[Entry]) -> None:
-    """Refuse traces of jobs of different sizes, and two workers that have the same rank at the same time.
-
-    Raises
-    ------
-    SourceError
-        If the traces are of several jobs, or copies of one; the message names the files.
-    """
+    """Refuse traces of jobs of different sizes, and two workers that have the same rank at the same time."""
     traces = [entry for entry in entries if entry.info.collector == COLLECTOR and entry.run.path.is_file()]
     sizes: dict[int, list[str]] = {}
     for entry in traces:

@@ -48,13 +48,7 @@ Pieces: TypeAlias = dict[PartName, Piece]
 
 
 def keys_of_run(source: str, path: Path) -> dict[PartName, str]:
-    """Return a key that changes with the files of each part of a run: their names, sizes and modification times.
-
-    Raises
-    ------
-    OSError
-        If the status of a file cannot be read.
-    """
+    """Return a key that changes with the files of each part of a run: their names, sizes and modification times."""
     return _keys_of(_parts_of(source, path))
 
 

@@ -34,13 +34,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Processes:
-    """A limited number of processes, each of which decodes one run at a time; they end with the context.
-
-    Raises
-    ------
-    NoProcessesError
-        From :meth:`decode`, if no process can be started.
-    """
+    """A limited number of processes, each of which decodes one run at a time; they end with the context."""
 
     def __init__(self, limit: int) -> None:
         self._most = limit

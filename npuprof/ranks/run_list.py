@@ -41,11 +41,6 @@ class RunList:
         The runs by rank and start; the vendor's analyses of all ranks come last.
     problems
         Messages of the search for runs.
-
-    Raises
-    ------
-    SourceError
-        If traces of torch's profiler are of several jobs.
     """
 
     def __init__(
@@ -197,15 +192,7 @@ class RunList:
         )
 
     def of_rank(self, rank: int) -> Profile:
-        """Read the newest session of a rank.
-
-        Raises
-        ------
-        NoSuchRankError
-            If the rank has no run.
-        SourceError
-            If the run of the rank cannot be read.
-        """
+        """Read the newest session of a rank."""
         of_rank = [entry for entry in self.entries if entry.info.rank == rank]
         if not of_rank:
             ranks = formatted_ranks(self.ranks)

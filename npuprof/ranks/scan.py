@@ -108,21 +108,11 @@ class Scans:
 
 @dataclass
 class Scan:
-    """One part of the runs that were not read in full.
+    """One part of the runs that were not read in full."""
 
-    Attributes
-    ----------
-    frame
-        The rows of all runs, with the row of the set in `run`.
-    rows
-        The rows of the set that have the part.
-    notes
-        Notes by row of the set.
-    """
-
-    frame: pd.DataFrame
-    rows: list[int]
-    notes: dict[int, list[NoteRow]] = field(default_factory=dict)
+    frame: pd.DataFrame  # the rows of all runs, with the row of the set in `run`
+    rows: list[int]  # the rows of the set that have the part
+    notes: dict[int, list[NoteRow]] = field(default_factory=dict)  # notes by row of the set
 
 
 Wanted: TypeAlias = Mapping[PartName, tuple[str, ...]]
@@ -136,14 +126,8 @@ def scan(
 
     Parameters
     ----------
-    root
-        The directory of the set.
-    entries
-        Its runs.
     wanted
         What to read. Several parts are read at once: to start processes takes as long as to read many files.
-    client
-        A Dask client, whose workers read; None for this machine.
     """
     keys = {part: of_part for part, of_part in keys_of(entries, tuple(wanted)).items() if of_part}
     names = {part: f"{' '.join((*wanted[part], part))} of {Path(root).absolute()}" for part in keys}

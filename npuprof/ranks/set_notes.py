@@ -116,13 +116,9 @@ def _note_other_steps(steps: Mapping[int, frozenset[int]], added: Mapping[int, i
 
     Parameters
     ----------
-    steps
-        The step numbers of each rank.
     added
         What was added to the numbers of each rank's steps to join its collectives with those of the others; None if
         they were not joined.
-    notes
-        Receives a note for each set of numbers.
     """
     by_numbers: dict[frozenset[int], list[int]] = {}
     for rank, numbers in steps.items():

@@ -28,45 +28,27 @@ _LEAST_AGE_NS = 2_000_000_000  # a process that has just appended a line may not
 
 @dataclass
 class JobFile:
-    """What ``processes.json`` has.
+    """What ``processes.json`` has."""
 
-    Attributes
-    ----------
-    name, options, cell
-        As in :class:`npuprof.recordings.recording.Recording`; `options` are those that differ from the defaults.
-    host, pid
-        Of the process whose cell it is.
-    started_ns, ended_ns
-        UTC epoch nanoseconds; `ended_ns` is 0 while the cell runs.
-    unknown
-        How many Python processes were seen that did not tell of themselves.
-    problems
-        What failed, in sentences.
-    notebook, notebook_worked
-        The directory of the recording of the process whose cell it is, and whether it used a front end itself; None
-        before that is known.
-    """
-
+    # name, options, cell: as in `Recording`; `options` are those that differ from the defaults.
     name: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     cell: dict[str, str] = field(default_factory=dict)
+    # host, pid: of the process whose cell it is.
     host: str = ""
     pid: int = 0
+    # started_ns, ended_ns: UTC epoch nanoseconds; `ended_ns` is 0 while the cell runs.
     started_ns: int = 0
     ended_ns: int = 0
-    unknown: int = 0
-    problems: list[str] = field(default_factory=list)
+    unknown: int = 0  # how many Python processes were seen that did not tell of themselves
+    problems: list[str] = field(default_factory=list)  # what failed, in sentences
+    # notebook, notebook_worked: the directory of the recording of the process whose cell it is, and whether it used a
+    # front end itself; None before that is known.
     notebook: str = ""
     notebook_worked: bool | None = None
 
     def write(self, folder: Path) -> None:
-        """Write it into a folder.
-
-        Raises
-        ------
-        NpuprofError
-            If it cannot be written.
-        """
+        """Write it into a folder."""
         plain = {"format": _FORMAT, "version": 1, **repaired(asdict(self))}
         atomic.write(folder / FILE_NAME, json.dumps(plain, indent=1).encode())
 
@@ -87,38 +69,20 @@ class JobFile:
 
 @dataclass
 class Process:
-    """A process of a job, from its lines in the log.
+    """A process of a job, from its lines in the log."""
 
-    Attributes
-    ----------
-    pid, host
-        Its number, and the machine that it runs on.
-    arguments
-        The words with which it was started, as far as they are known.
-    rank
-        The rank that its launcher gave it; None without one.
-    path
-        The directory of its newest recording; empty without one.
-    unprofiled
-        Why nothing is recorded of it; empty otherwise.
-    module
-        The module of a front end that it imported; empty if it imported none.
-    stops, ended
-        Whether it has begun to write its recording, and has ended that.
-    last_ns
-        When it wrote its last line.
-    """
-
+    # pid, host: its number, and the machine that it runs on.
     pid: int
     host: str = ""
-    arguments: list[str] = field(default_factory=list)
-    rank: int | None = None
-    path: str = ""
-    unprofiled: str = ""
-    module: str = ""
+    arguments: list[str] = field(default_factory=list)  # the words with which it was started, as far as they are known
+    rank: int | None = None  # the rank that its launcher gave it; None without one
+    path: str = ""  # the directory of its newest recording; empty without one
+    unprofiled: str = ""  # why nothing is recorded of it; empty otherwise
+    module: str = ""  # the module of a front end that it imported; empty if it imported none
+    # stops, ended: whether it has begun to write its recording, and has ended that.
     stops: bool = False
     ended: bool = False
-    last_ns: int = 0
+    last_ns: int = 0  # when it wrote its last line
 
     @property
     def title(self) -> str:
@@ -232,13 +196,7 @@ def is_python(pid: int) -> bool:
 
 
 def make(folder: Path, *, watched: bool = False) -> None:
-    """Create the empty log of a folder; `watched` says that processes shall only say which front end they use.
-
-    Raises
-    ------
-    OSError
-        If it cannot be created.
-    """
+    """Create the empty log of a folder; `watched` says that processes shall only say which front end they use."""
     for name in (LOG_NAME, *((WATCHED_NAME,) if watched else ())):
         os.close(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 

@@ -42,13 +42,7 @@ class Journal:
         self._again_s = 0.0
 
     def open(self, path: Path) -> None:
-        """Create the file.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be created.
-        """
+        """Create the file."""
         self._number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._path, self._pid = path, os.getpid()
 
@@ -56,13 +50,6 @@ class Journal:
         """Write a line if the file is open and the process is not a forked child; fast, and never raises.
 
         After 64 MiB, nothing is written any more.
-
-        Parameters
-        ----------
-        entry
-            The line's object; not empty if there is more.
-        packed
-            More entries of it: bytes, which are written in base64.
         """
         if self._number < 0 or os.getpid() != self._pid:
             return
@@ -83,13 +70,7 @@ class Journal:
                     self._again_s = time.monotonic() + _AGAIN_S
 
     def flush(self) -> None:
-        """Write the lines that wait in memory.
-
-        Raises
-        ------
-        OSError
-            If the disk does not take all of them; what it took is in the file.
-        """
+        """Write the lines that wait in memory."""
         with self._lock:
             while self._waiting and self._number >= 0:
                 del self._waiting[: os.write(self._number, self._waiting)]

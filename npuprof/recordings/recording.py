@@ -73,100 +73,61 @@ _OF_PARSERS = frozenset(
 
 @dataclass
 class Recording:
-    """The description of a recording.
+    """The description of a recording."""
 
-    Attributes
-    ----------
-    directory
-        The path of the directory; private to the user (0o700).
-    name, collector, simulated, reason
-        See :class:`npuprof.tables.info.Info`.
-    options
-        ``Options.to_dict()`` of the session.
-    started_ns, stopped_ns
-        UTC epoch nanoseconds around the profiled code, from a monotonic clock; `stopped_ns` is 0 before the stop.
-    after_ns
-        Nanoseconds of the run after the code of its cells, in which IPython shows values, figures and errors.
-    raw_clock_epoch_ns
-        The UTC epoch nanoseconds at zero of CLOCK_MONOTONIC_RAW, the clock of frameworks; 0 if unknown.
-    clock_step_ns
-        The change of the system clock during the run, in nanoseconds; negative if it was set back.
-    emulated_ns
-        Time that the clock of a simulated run leaves out, because the computer was emulating the NPU.
-    overhead
-        The cost of profiling, see :class:`npuprof.tables.info.Info`.
-    steps
-        ``[step, start_ns, end_ns]`` of every finished ``step()``.
-    code
-        The text of the profiled code by file, as stacks name it, unless ``code`` is off.
-    cell
-        The profiled cell: ``id`` and ``notebook``, as the front end names them, and its ``number``; empty without one.
-    cells
-        The ids of the cells whose code ran, by number, as the front end names them.
-    cell_files
-        The numbers of cells by the file names of their code, where a framework records stacks, which have those names.
-    executed
-        ``[name, start_ns, end_ns]`` of each cell that ran, in a run that was started by hand in a notebook.
-    code_ended
-        When the code of each of these cells had ended at the latest: IPython then shows figures.
-    parts
-        The names of those cells that began with ``%%npuprof``: each is reported as its part of the run.
-    outcome
-        What the report of the run found, for :func:`npuprof.session.reruns.history`.
-    domains
-        ``[message, domain, place]`` of the markers with a domain, in call order, if the front end lacks domains;
-        `place` counts the markers with that message from 0.
-    process
-        In a job: the ``rank`` of the process and the number of ranks (``world_size``), the ranks of each of its
-        ``groups`` by name, the ``backend`` that they communicate with, its ``parent``, its ``arguments``, and what
-        orders processes by their starts (``born``), as far as they are known.
-    unprofiled_children
-        How many processes that a profiled cell started imported each front end, by its module; they were not profiled.
-    metadata
-        The user's metadata.
-    versions, environment
-        Facts about the software and the machine.
-    failed
-        The exception of the profiled code, as ``Type: message``; empty if the code ended normally.
-    problems
-        Problems that did not end the session.
-    stack_problems
-        Problems of the Python stack sampler.
-    files
-        Size in bytes of each file when the collector ended, by relative path; empty if it did not end.
-    """
-
-    directory: Path
+    directory: Path  # the path of the directory; private to the user (0o700)
+    # name, collector, simulated, reason: see `Info`.
     name: str
     collector: str
     simulated: bool
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)  # `Options.to_dict()` of the session
+    # started_ns, stopped_ns: UTC epoch nanoseconds around the profiled code, from a monotonic clock; `stopped_ns` is 0
+    # before the stop.
     started_ns: int = 0
     stopped_ns: int = 0
+    # Nanoseconds of the run after the code of its cells, in which IPython shows values, figures and errors.
     after_ns: int = 0
+    # The UTC epoch nanoseconds at zero of CLOCK_MONOTONIC_RAW, the clock of frameworks; 0 if unknown.
     raw_clock_epoch_ns: int = 0
-    clock_step_ns: int = 0
+    clock_step_ns: int = 0  # the change of the system clock during the run, in nanoseconds; negative if it was set back
+    # Time that the clock of a simulated run leaves out, because the computer was emulating the NPU.
     emulated_ns: int = 0
-    overhead: dict[str, int] = field(default_factory=dict)
+    overhead: dict[str, int] = field(default_factory=dict)  # the cost of profiling, see `Info`
+    # `[step, start_ns, end_ns]` of every finished `step()`.
     steps: list[tuple[int, int, int]] = field(default_factory=list)
+    # `[message, domain, place]` of the markers with a domain, in call order, if the front end lacks domains; `place`
+    # counts the markers with that message from 0.
     domains: list[tuple[str, str, int]] = field(default_factory=list)
+    # The text of the profiled code by file, as stacks name it, unless `code` is off.
     code: dict[str, str] = field(default_factory=dict)
+    # The profiled cell: `id` and `notebook`, as the front end names them, and its `number`; empty without one.
     cell: dict[str, str] = field(default_factory=dict)
+    # The ids of the cells whose code ran, by number, as the front end names them.
     cells: dict[str, str] = field(default_factory=dict)
+    # The numbers of cells by the file names of their code, where a framework records stacks, which have those names.
     cell_files: dict[str, int] = field(default_factory=dict)
+    # `[name, start_ns, end_ns]` of each cell that ran, in a run that was started by hand in a notebook.
     executed: list[tuple[str, int, int]] = field(default_factory=list)
+    # When the code of each of these cells had ended at the latest: IPython then shows figures.
     code_ended: list[int] = field(default_factory=list)
+    # The names of those cells that began with `%%npuprof`: each is reported as its part of the run.
     parts: list[str] = field(default_factory=list)
-    outcome: dict[str, Any] = field(default_factory=dict)
+    outcome: dict[str, Any] = field(default_factory=dict)  # what the report of the run found, for `history`
+    # In a job: the `rank` of the process and the number of ranks (`world_size`), the ranks of each of its `groups` by
+    # name, the `backend` that they communicate with, its `parent`, its `arguments`, and what orders processes by their
+    # starts (`born`), as far as they are known.
     process: dict[str, Any] = field(default_factory=dict)
+    # How many processes that a profiled cell started imported each front end, by its module; they were not profiled.
     unprofiled_children: dict[str, int] = field(default_factory=dict)
-    metadata: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)  # the user's metadata
+    # versions, environment: facts about the software and the machine.
     versions: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
-    failed: str = ""
+    failed: str = ""  # the exception of the profiled code, as `Type: message`; empty if the code ended normally
     reason: str = ""
-    problems: list[str] = field(default_factory=list)
-    stack_problems: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)  # problems that did not end the session
+    stack_problems: list[str] = field(default_factory=list)  # problems of the Python stack sampler
+    # Size in bytes of each file when the collector ended, by relative path; empty if it did not end.
     files: dict[str, int] = field(default_factory=dict)
 
     def end_with_code(self, times_ns: Int64, numbers: Int64) -> list[tuple[int, int]]:
@@ -221,11 +182,6 @@ class Recording:
         ----------
         is_begun
             Whether the end of the run is to follow: the file is then padded, so that the end has room in its place.
-
-        Raises
-        ------
-        NpuprofError
-            If the file cannot be written.
         """
         path = self.directory / FILE_NAME
         content = self._encoded(indent=1 if len(self.steps) < _MANY_STEPS else None)
@@ -253,13 +209,7 @@ class Recording:
 
     @classmethod
     def read(cls, directory: Path) -> Recording:
-        """Read the ``recording.json`` of a directory; damaged fields are left out and listed in `problems`.
-
-        Raises
-        ------
-        SourceError
-            If the file is missing, was not written by npuprof, or does not say whether the NPU was simulated.
-        """
+        """Read the ``recording.json`` of a directory; damaged fields are left out and listed in `problems`."""
         from npuprof.files.small_files import read_fields, read_json  # takes a while to import
 
         path = directory / FILE_NAME
@@ -302,13 +252,7 @@ def stored_message(message: str) -> str:
 
 
 def json_metadata(key: str, value: Any) -> dict[str, Any]:
-    """Return metadata in the form stored in ``recording.json``.
-
-    Raises
-    ------
-    OptionsError
-        If JSON cannot represent the value, or it is larger than a megabyte.
-    """
+    """Return metadata in the form stored in ``recording.json``."""
     try:
         fact: dict[str, Any] = repaired({str(key): value})
         size = len(json.dumps(fact))
@@ -330,17 +274,8 @@ def make_directory(output: Path, name: str, undo: ExitStack) -> Path:
 
     Parameters
     ----------
-    output
-        Parent of the new directory; created if missing.
-    name
-        Prefix of the new directory's name.
     undo
         Receives callbacks that remove the new directories if they are empty, also after an interrupt in this function.
-
-    Raises
-    ------
-    CollectorError
-        If the output directory cannot be written to.
     """
     stamp = time.strftime("%Y%m%d_%H%M%S", time.localtime())
     label = re.sub(r"[^\w.-]+", "_", name) or "run"

@@ -40,34 +40,15 @@ _NOUNS = {"device_ns": "device time", "idle_ns": "idle device", **_HEADINGS, "ho
 
 @dataclass(frozen=True)
 class Section:
-    """The lines of a file that are shown.
+    """The lines of a file that are shown."""
 
-    Attributes
-    ----------
-    title
-        The name of the file or cell.
-    rows
-        Rows of the table, -1 for lines left out.
-    is_folded
-        Whether the lines are shown only when they are asked for.
-    """
-
-    title: str
-    rows: list[int]
-    is_folded: bool
+    title: str  # the name of the file or cell
+    rows: list[int]  # rows of the table, -1 for lines left out
+    is_folded: bool  # whether the lines are shown only when they are asked for
 
 
 class AnnotatedCode(LongText):
     """The user's code with the costs of each line.
-
-    Parameters
-    ----------
-    lines
-        The costs of the lines of a run.
-    advice
-        The findings of the run; lines of their evidence are marked with their numbers.
-    texts
-        The text of the code.
 
     Attributes
     ----------
@@ -232,17 +213,7 @@ class AnnotatedCode(LongText):
         )
 
     def report(self, most: int = _MOST_LINES[0], *, whole: bool = True, clickable: bool = False) -> Report:
-        """Return what is shown: the cell, or the file with the most time, and folded the other files.
-
-        Parameters
-        ----------
-        most
-            The maximum number of lines of the cell, and of all others together.
-        whole
-            Whether the whole cell is shown, or only the lines that matter.
-        clickable
-            Whether each line has its row, for :meth:`cost_row`.
-        """
+        """Return what is shown: the cell, or the file with the most time, and folded the other files."""
         if not len(self):
             facts = self._advice.facts
             option = "--activities cpu,npu" if facts.info.collector in NO_OPERATORS else "--stacks"
@@ -323,13 +294,7 @@ class AnnotatedCode(LongText):
         return self.html()
 
     def html(self, *, clickable: bool = False) -> str:
-        """Return the code as HTML, which is complete without its style: at most 100 kB.
-
-        Parameters
-        ----------
-        clickable
-            Whether each line has an attribute ``data-row``, for :meth:`cost_row`.
-        """
+        """Return the code as HTML, which is complete without its style: at most 100 kB."""
         for most in _MOST_LINES:
             content = report_html(self.report(most, clickable=clickable))
             if len(content.encode()) <= _LIMIT_BYTES:

@@ -20,14 +20,8 @@ class CodeTexts:
 
     Parameters
     ----------
-    recorded
-        The text of files that the recording has.
     root
         The folder below which other files are looked for; None for none. Nothing outside of it is read.
-    started_ns
-        The start of the run, if known: a file that was changed later is noted.
-    of_cell
-        Whether the run is of one cell.
 
     Attributes
     ----------

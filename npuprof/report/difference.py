@@ -141,15 +141,7 @@ def changed_numbers(difference: Difference) -> list[int]:
 
 
 def report_of_difference(difference: Difference, *, unlike: Sequence[str] = ()) -> Report:
-    """Return what is said of a difference.
-
-    Parameters
-    ----------
-    difference
-        The new run minus the one before.
-    unlike
-        The options in which both were recorded differently, as text.
-    """
+    """Return what is said of a difference."""
     name, labels = _names(difference)
     user_code = _UserCode(difference)
     changes = _changes(difference, user_code)

@@ -44,12 +44,8 @@ def report_html(report: Report, part: Literal["all", "top", "folds"] = "all", ab
 
     Parameters
     ----------
-    report
-        What to say.
     part
         ``top`` for all that is not folded, ``folds`` for the row of folded parts, which an output of its own may hold.
-    above
-        The other part, if it is an output above: what it has of the style is not repeated.
     """
     classes = " ".join([CLASS, KEYS, AS_TEXT, *report.cells, *(["npuprof-folds"] if part == "folds" else [])])
     shown = compile_template().render(report=report, part=part, classes=classes)

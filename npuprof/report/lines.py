@@ -35,15 +35,7 @@ class Costliest(NamedTuple):
 
 
 class UserCode:
-    """The user's lines in a run, as its report shows them.
-
-    Parameters
-    ----------
-    facts
-        The run.
-    texts
-        The text of its files.
-    """
+    """The user's lines in a run, as its report shows them."""
 
     def __init__(self, facts: Facts, texts: CodeTexts) -> None:
         self._texts = texts

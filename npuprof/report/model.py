@@ -170,44 +170,22 @@ class Fold:
 
 @dataclass(frozen=True)
 class Report:
-    """What is said of a run, a set or a comparison, from top to bottom.
+    """What is said of a run, a set or a comparison, from top to bottom."""
 
-    Attributes
-    ----------
-    name, origin
-        Who it is about, and on what: chip, number and kind of steps.
-    is_simulated
-        Whether the figures are of a simulated device.
-    headline, aside
-        The time of a step, and a few words beside it.
-    verdict, sentence
-        The outcome of a comparison, and the main cause with its line.
-    parts, steps, strips, problems, codes, waterfall, changes, tables, folds
-        Bar, bars of the steps, typical step, findings, code, bars and lines of a comparison, what is listed, and what
-        is folded.
-    since
-        What changed since the run before, above what is folded.
-    unknown
-        What could not be checked, in a few words.
-    noted
-        The number of warnings about the data, for text, which has no fold of notes.
-    kept
-        Where recordings are kept, below all else; said once in a notebook.
-    script
-        An element with the script of a fold, outside of all folds.
-    cells
-        Classes that name the cells of the notebook, so that their links work.
-    """
-
+    # name, origin: who it is about, and on what: chip, number and kind of steps.
     name: str
+    # headline, aside: the time of a step, and a few words beside it.
     headline: str
     origin: Sequence[str] = ()
-    is_simulated: bool = False
+    is_simulated: bool = False  # whether the figures are of a simulated device
     warnings: Sequence[Warned] = ()
     aside: str = ""
     aside_title: str = ""
+    # verdict, sentence: the outcome of a comparison, and the main cause with its line.
     verdict: str = ""
     sentence: Markup = ""
+    # parts, steps, strips, problems, codes, waterfall, changes, tables, folds: bar, bars of the steps, typical step,
+    # findings, code, bars and lines of a comparison, what is listed, and what is folded.
     parts: Sequence[Part] = ()
     parts_note: str = ""
     steps: Steps | None = None
@@ -217,14 +195,14 @@ class Report:
     waterfall: Sequence[Bar] = ()
     changes: Changes | None = None
     tables: Sequence[Table] = ()
-    since: Markup = ""
+    since: Markup = ""  # what changed since the run before, above what is folded
     details: Sequence[Fold] = ()
     folds: Sequence[Fold] = ()
-    unknown: str = ""
-    noted: str = ""
-    kept: Markup = ""
-    script: str = ""
-    cells: Sequence[str] = field(default=())
+    unknown: str = ""  # what could not be checked, in a few words
+    noted: str = ""  # the number of warnings about the data, for text, which has no fold of notes
+    kept: Markup = ""  # where recordings are kept, below all else; said once in a notebook
+    script: str = ""  # an element with the script of a fold, outside of all folds
+    cells: Sequence[str] = field(default=())  # classes that name the cells of the notebook, so that their links work
 
     @property
     def is_brief(self) -> bool:

@@ -376,20 +376,10 @@ def with_details(
 
     Parameters
     ----------
-    report
-        The result of :func:`report_of_overview`.
     timeline, heat
         All ranks on one clock, and the parts of all steps of all ranks, as SVG; empty to leave them out.
     waits
         ``rank``, ``root_rank`` and ``wait_ns`` of all steps: how long each rank waited for another.
-    links
-        The slow links, from :meth:`npuprof.ProfileSet.bandwidths`.
-    kernels
-        The sums of kernels by type, from :meth:`npuprof.ProfileSet.by`.
-    runs, notes
-        The runs and the notes of the set.
-    numbers
-        Figures by name.
     """
     folds = {fold.title.partition(" (")[0]: fold for fold in report.folds}
     ranks, who, groups = (folds.pop(name, None) for name in ("Ranks", "Who waits for whom", "Communication"))

@@ -77,19 +77,7 @@ def typical_strip(facts: Facts, basis: Basis, title: str, lines_of: Callable[[st
 
 
 def strip_of(facts: Facts, rows: Sequence[int], title: str, lines_of: Callable[[str], Sequence[str]]) -> Strip | None:
-    """Return the strip of some rows of the accounting, which are one step on several devices; None without a position.
-
-    Parameters
-    ----------
-    facts
-        The run.
-    rows
-        Rows of the accounting's steps, one for each device.
-    title
-        What the window is; empty if that is plain.
-    lines_of
-        Returns the lines of a file, for the names of the functions that they call.
-    """
+    """Return the strip of one step, with a row of the accounting per device; None without a position."""
     windows = [window for row in rows if (window := window_of(facts, row)) is not None]
     if not windows:
         return None

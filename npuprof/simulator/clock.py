@@ -24,11 +24,6 @@ class EmulationClock:
     emulates (:meth:`emulating`), the clock stands still for all threads. A wait for the device first consumes the
     emulation time that was left out before, and sleeps only for the remainder, so that the clock is never ahead of the
     system's. Without a recording it is the system's clock.
-
-    Parameters
-    ----------
-    system
-        The clock that it follows, by default the system's.
     """
 
     def __init__(self, system: Clock | None = None) -> None:
@@ -232,11 +227,6 @@ class VirtualClock:
     """A clock that advances only by waits and by modelled host work.
 
     A launch takes the time of the chip's model, however loaded this computer is, so a simulated run is reproducible.
-
-    Parameters
-    ----------
-    since
-        The clock of the initial reading, by default the system's.
     """
 
     def __init__(self, since: Clock | None = None) -> None:

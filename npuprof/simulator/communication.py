@@ -184,7 +184,6 @@ class CommunicationRecords:
         return _api(LEVEL_COMMUNICATION, stream, call, at, at + STEP_NS - 50, self._names.hash(step.kind))
 
     def step_track(self, number: int, step: Step, task: Task, call: HostCall) -> bytes:
-        """Return the task track of a step."""
         return layouts.TASK_TRACK.pack(
             layouts.HOST_MAGIC,
             LEVEL_RUNTIME,

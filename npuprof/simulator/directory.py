@@ -233,13 +233,7 @@ class ProfDirectory:
             self._write(self.path / f"device_{device_id}" / f"end_info.{device_id}", ended)
 
     def abandon(self) -> None:
-        """Close the files without further writes.
-
-        Raises
-        ------
-        OSError
-            If a file cannot be truncated to whole records; all are closed first.
-        """
+        """Close the files without further writes."""
         errors = []
         for stream in self._streams.values():
             try:

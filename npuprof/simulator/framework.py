@@ -31,29 +31,18 @@ BlockEvent: TypeAlias = Literal["allocated", "released"]
 
 
 class OperatorCall(NamedTuple):
-    """A call of a framework operator, on the host's monotonic clock.
-
-    Attributes
-    ----------
-    sequence
-        The number that links a forward call to its backward call; -1 for none.
-    forward_thread
-        In the backward pass the thread number of the forward call; 0 elsewhere.
-    shapes, dtypes
-        Shapes and data types of the inputs: axes joined by ``,`` and operands by ``;``, types by ``;``.
-    stack
-        The frames of the user's code, the innermost first, as ``file(line): function`` joined by ``;``.
-    """
+    """A call of a framework operator, on the host's monotonic clock."""
 
     name: str
     thread_id: int
     begin_ns: int
     end_ns: int
-    sequence: int = -1
-    forward_thread: int = 0
+    sequence: int = -1  # the number that links a forward call to its backward call; -1 for none
+    forward_thread: int = 0  # in the backward pass the thread number of the forward call; 0 elsewhere
+    # shapes, dtypes: shapes and data types of the inputs: axes joined by `,` and operands by `;`, types by `;`.
     shapes: str = ""
     dtypes: str = ""
-    stack: str = ""
+    stack: str = ""  # the frames of the user's code, the innermost first, as `file(line): function` joined by `;`
 
 
 class Block(NamedTuple):

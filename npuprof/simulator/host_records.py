@@ -88,7 +88,6 @@ class HostRecords:
         return self._api(LEVEL_RUNTIME, self._names.api_type(LEVEL_RUNTIME, name), call, begin_ns, end_ns, 0)
 
     def kernel_track(self, task: Task, operator: Operator, call: HostCall) -> bytes:
-        """Return the task track of a kernel."""
         return self._track(
             task.device_id,
             task.stream_id,

@@ -22,8 +22,6 @@ class Layout:
 
     Parameters
     ----------
-    size
-        Bytes of the record; bytes outside all fields are zero.
     fields
         ``name:code`` words in order of offset, with the codes of `struct` and a count before the code of an array;
         ``@n`` before a word sets its offset.

@@ -58,7 +58,6 @@ class Marker:
         return self._host.handles.add(Stamp()) if self._on else 0
 
     def destroy_stamp(self, handle: int) -> None:
-        """Destroy a stamp."""
         self._host.handles.remove(handle, Stamp)
 
     def set_message(self, handle: int, message: str) -> int:

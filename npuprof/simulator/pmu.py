@@ -26,31 +26,19 @@ _ICACHE_HITS_A_MISS = 64
 
 @dataclass(frozen=True)
 class Usage:
-    """Activity of one kind of core in a kernel, summed over the blocks.
+    """Activity of one kind of core in a kernel, summed over the blocks."""
 
-    Attributes
-    ----------
-    cycles
-        Core cycles; with more blocks than cores, each block takes a part of the time.
-    share
-        Busy share of the cycles by pipe: cube, vector, scalar, read, write.
-    flops, int8, width
-        Operations, whether on 8-bit integers, and vector lanes of the data type.
-    read_bytes, written_bytes, hit_share
-        Memory traffic, and its share in the L2 cache.
-    cube
-        Whether this is the cube core.
-    """
-
-    cycles: int
-    share: Mapping[str, float]
+    cycles: int  # core cycles; with more blocks than cores, each block takes a part of the time
+    share: Mapping[str, float]  # busy share of the cycles by pipe: cube, vector, scalar, read, write
+    # flops, int8, width: operations, whether on 8-bit integers, and vector lanes of the data type.
     flops: int
     int8: bool
     width: int
+    # read_bytes, written_bytes, hit_share: memory traffic, and its share in the L2 cache.
     read_bytes: int
     written_bytes: int
     hit_share: float
-    cube: bool
+    cube: bool  # whether this is the cube core
 
     def busy(self, pipe: str) -> int:
         """Return the busy cycles of a pipe."""

@@ -27,15 +27,7 @@ _FEW_CALLS = 3  # of an operator are too few to say that it always allocates, or
 def note_lost_events(
     keys: Sequence[Records], change_bytes: Int64, total_bytes: Int64, notes: Notes, source: str
 ) -> None:
-    """Warn of totals that the blocks between them do not explain, with the share of bytes that they concern.
-
-    Parameters
-    ----------
-    keys
-        What tells allocators apart, a number per event; events are in the order of time.
-    change_bytes, total_bytes
-        What each event adds to the total of its allocator, and the total after it.
-    """
+    """Warn of totals that the blocks between them do not explain, with the share of bytes that they concern."""
     if not len(total_bytes):
         return
     order = np.lexsort((np.arange(len(total_bytes)), *keys))
@@ -101,15 +93,7 @@ def _are_one_way(before: Int64, after: Int64) -> bool:
 
 
 def note_lost_ends(operators: pd.DataFrame, allocations: pd.DataFrame, times: Int64, notes: Notes, source: str) -> None:
-    """Warn of operators before the first event or after the last that have no block, though they always allocate.
-
-    Parameters
-    ----------
-    operators, allocations
-        The tables of a run.
-    times
-        When the events were, in order.
-    """
+    """Warn of operators before the first event or after the last that have no block, though they always allocate."""
     begun = allocations["allocated_ns"].to_numpy(np.int64, na_value=ABSENT)
     silent = 0
     for name, rows in allocations.groupby("name", observed=True).indices.items():

@@ -35,15 +35,8 @@ def decode_run(run: DetectedResult, selection: Selection | None = None, *, lazil
 
     Parameters
     ----------
-    run, selection
-        The run, and its part; None for all.
     lazily
         Whether tables may be made when they are touched: :class:`npuprof.sources.lazy_tables.LazyTables`.
-
-    Raises
-    ------
-    SourceError
-        If the run cannot be read, or it has no step of a selected number.
     """
     source = run.source
     with refusing_too_large(run.path):

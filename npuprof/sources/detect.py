@@ -54,39 +54,18 @@ _LFS_POINTER = b"version https://git-lfs"
 
 @dataclass(frozen=True)
 class DetectedResult:
-    """A result on disk, recognised by its content.
+    """A result on disk, recognised by its content."""
 
-    Attributes
-    ----------
-    source
-        Its format.
-    path
-        Its path.
-    choice
-        The reason of the choice if the path holds raw data and the parsed result of it; empty otherwise.
-    unpacked
-        The archive around it, whose content stays unpacked while this object exists; None without an archive.
-    rank
-        The rank that it is taken for, if its files have none.
-    is_rank_given
-        Whether the caller gave the rank, which then counts more than that of the files.
-    """
-
-    source: Source
+    source: Source  # its format
     path: Path
-    choice: str = ""
+    choice: str = ""  # the reason of the choice if the path holds raw data and the parsed result of it; empty otherwise
+    # The archive around it, whose content stays unpacked while this object exists; None without an archive.
     unpacked: Unpacked | None = None
-    rank: int | None = None
-    is_rank_given: bool = False
+    rank: int | None = None  # the rank that it is taken for, if its files have none
+    is_rank_given: bool = False  # whether the caller gave the rank, which then counts more than that of the files
 
     def describe(self) -> Info:
-        """Return the metadata of a run from its small files; the rank is else taken from the path (``rank_3``).
-
-        Raises
-        ------
-        SourceError
-            If its files are too damaged to be read.
-        """
+        """Return the metadata of a run from its small files; the rank is else taken from the path (``rank_3``)."""
         info = self.source.describe(self.path)
         if info.rank is None or self.is_rank_given:
             info.rank = self.rank_of_path
@@ -115,21 +94,10 @@ def detect(path: Path, preferred: Preference = None) -> Walk[DetectedResult]:
 
     Parameters
     ----------
-    path
-        A run, one file, a directory around runs, or an archive of any of these.
     preferred
         ``raw`` for raw data only, ``text`` or ``db`` for that form of the vendor's results only, ``parsed`` for both
         of them. By default, where a ``PROF_*`` directory or a result of torch_npu holds raw data too, the raw data if
         it is complete; see :mod:`.raw_or_parsed` and :mod:`.forms`.
-
-    Returns
-    -------
-    The runs, at least one, and what was skipped in the directory.
-
-    Raises
-    ------
-    SourceError
-        If the path does not exist, cannot be read, or no source recognises its content.
     """
     _check_readable(path)
     if kind := foreign_kind(path):

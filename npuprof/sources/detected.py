@@ -19,13 +19,7 @@ from npuprof.words.quantities import counted
 def with_steps(
     tables: Mapping[str, pd.DataFrame], accounting: Accounting, notes: pd.DataFrame
 ) -> tuple[dict[str, pd.DataFrame], Notes]:
-    """Return the tables of a run without steps with detected ones, and its notes, which call them so.
-
-    Raises
-    ------
-    NpuprofError
-        If the run has steps, or no sequence makes up most of its kernels.
-    """
+    """Return the tables of a run without steps with detected ones, and its notes, which call them so."""
     if accounting.has_steps:
         raise NpuprofError("this run has steps: run.steps, run.step_times or run.kernels['step'] tell which")
     steps = detected_steps(tables["kernels"])

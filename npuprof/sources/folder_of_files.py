@@ -21,13 +21,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read the newest export among the files.
-
-    Raises
-    ------
-    SourceError
-        If there are no files, or none can be read.
-    """
+    """Read the newest export among the files."""
     if (layout := find_files(path)) is not None:
         return MsprofReading(layout).run()
     copied = find_torch_files(path)

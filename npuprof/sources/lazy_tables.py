@@ -48,12 +48,8 @@ class LazyTables(MutableMapping[str, pd.DataFrame]):
 
         Parameters
         ----------
-        name
-            The table.
         make
             Called once, unless it raises. It touches no other table, which a caller may have changed meanwhile.
-        times
-            Returns some of the table's columns, at least its times, at little cost.
         """
         with self._lock:
             self._made.pop(name, None)

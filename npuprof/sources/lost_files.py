@@ -72,15 +72,7 @@ class _Lost(NamedTuple):
 
 
 def note_lost_results(path: Path, decoded: Decoded, frames: Mapping[str, pd.DataFrame]) -> None:
-    """Note the result files of a run that are missing or cannot be read, and which tables the run lacks without them.
-
-    Parameters
-    ----------
-    path
-        The run's path: a result's directory, or a folder of its files.
-    decoded, frames
-        The run, and its tables as they are in the end.
-    """
+    """Note the result files that are missing or unreadable, and the tables that the run lacks without them."""
     layout = of_directory(path) if path.is_dir() else None
     if layout is not None and layout.output is None:
         layout = find_files(path) or ResultFiles(path, path, None)

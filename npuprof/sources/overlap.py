@@ -36,15 +36,7 @@ WITHOUT_SPAN = frozenset(
 
 
 def overlap_table(kernels: pd.DataFrame, communication: pd.DataFrame, others: pd.DataFrame | None) -> pd.DataFrame:
-    """Compute `overlap` for each device, in order of time.
-
-    Parameters
-    ----------
-    kernels, communication
-        The tables of these names.
-    others
-        Rows that only widen the range of their devices; None for none. See :func:`of_span`.
-    """
+    """Compute `overlap` for each device, in order of time."""
     compute = kernels[SPAN][are_compute(kernels)]
     frames = [compute, communication, *([] if others is None else [others])]
     parts: list[tuple[int, str, Spans]] = []

@@ -69,13 +69,6 @@ _TEXT = "<string>"  # what exec runs, and methods that Python writes for classes
 
 
 def role_of_frame(file: str, function: str, module: str) -> int:
-    """Return the role of a frame.
-
-    Parameters
-    ----------
-    file, function, module
-        Path of its code, name of the function, and name of the module, with its packages.
-    """
     package = module.partition(".")[0]
     if module == _START_AND_STOP:
         return AFTERWARDS
@@ -139,15 +132,6 @@ def shown_frames(parents: Int64, roles: npt.NDArray[np.int8], is_cell: Bools | N
     profiler are removed too, up to where it calls user code again. Calls made before the profiled code began or after
     it ended are removed with their callees, since their time is not spent in that code. What is around a cell runs the
     shell, be it a script of the user's.
-
-    Parameters
-    ----------
-    parents
-        The caller of each call, -1 for none, without cycles.
-    roles
-        The role of each call.
-    is_cell
-        Which calls :func:`begins_cell` names; by default the statements of cells.
     """
     is_cell = roles == STATEMENT if is_cell is None else is_cell
     roles = np.where(_around_cells(parents, is_cell) & (roles == USER), np.int8(RUNNER), roles)

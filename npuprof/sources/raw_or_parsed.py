@@ -33,13 +33,7 @@ _OPERATORS = "torch.op_range"
 
 
 def raw_problem(path: Path) -> str:
-    """Return why the raw data of a run is incomplete; empty if it is complete.
-
-    Parameters
-    ----------
-    path
-        A ``PROF_*`` directory, or a result of torch_npu that holds one.
-    """
+    """Return why the raw data of a run is incomplete; empty if it is complete."""
     try:
         if path.name == OUTPUT:
             return "the result's own folder was given"

@@ -48,11 +48,4 @@ def sources_for(preferred: Preference) -> list[Source]:
 
 
 def source_named(name: str) -> Source:
-    """Return the source with a name.
-
-    Raises
-    ------
-    KeyError
-        If there is no such source.
-    """
     return {source.name: source for source in SOURCES}[name]

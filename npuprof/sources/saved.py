@@ -72,13 +72,7 @@ def recognises(path: Path) -> bool:
 
 
 def write(path: Path, decoded: Decoded) -> None:
-    """Write a profile atomically: either the whole directory is on disk, or none of it.
-
-    Raises
-    ------
-    NpuprofError
-        If it cannot be written.
-    """
+    """Write a profile atomically: either the whole directory is on disk, or none of it."""
     frames = {f"{name}.parquet": frame for name, frame in decoded.tables.items() if len(frame)}
     names: dict[str, str] = {}
     for name in decoded.statistics:
@@ -130,14 +124,7 @@ def _unlike(name: str, taken: Container[str]) -> str:
 
 
 def read(path: Path) -> Decoded:
-    """Open a saved profile and check its files; each table is read from its file when it is touched.
-
-    Raises
-    ------
-    SourceError
-        If a file is missing, differs from what was saved, is damaged, or was not written by npuprof; also when a table
-        is touched whose file was changed meanwhile.
-    """
+    """Open a saved profile and check its files; each table is read from its file when it is touched."""
     with _telling_damage(path, "save it again from its recording"):
         contents = _contents(path)
         notes = Notes.from_frame(pd.DataFrame(msgspec.to_builtins(contents.notes)))
@@ -168,13 +155,7 @@ def _table_of(path: Path, name: PurePath, expected: _File | None, notes: Notes) 
 
 
 def describe(path: Path) -> Info:
-    """Return the facts of a saved profile without reading its tables.
-
-    Raises
-    ------
-    SourceError
-        If ``profile.json`` is damaged, or was not written by npuprof.
-    """
+    """Return the facts of a saved profile without reading its tables."""
     with _telling_damage(path, "save it again from its recording"):
         return _info(_contents(path), Notes())
 

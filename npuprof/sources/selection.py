@@ -80,17 +80,10 @@ class _Bound:
 
 @dataclass(frozen=True)
 class Selection:
-    """The selected part of a run; :func:`choose` makes one from arguments.
+    """The selected part of a run; :func:`choose` makes one from arguments."""
 
-    Attributes
-    ----------
-    steps
-        Numbers of steps, or None for an interval.
-    start, end
-        The interval; None is unbounded.
-    """
-
-    steps: tuple[int, ...] | None = None
+    steps: tuple[int, ...] | None = None  # numbers of steps, or None for an interval
+    # start, end: the interval; None is unbounded.
     start: _Bound | None = None
     end: _Bound | None = None
 
@@ -100,22 +93,7 @@ class Selection:
         return any(bound is not None and bound.is_relative for bound in (self.start, self.end))
 
     def windows(self, steps: pd.DataFrame, beginning_ns: int) -> Windows:
-        """Return the selected intervals of a run.
-
-        Parameters
-        ----------
-        steps
-            The run's steps: ``step, start_ns, duration_ns``.
-        beginning_ns
-            Start of the run in UTC epoch nanoseconds.
-
-        Raises
-        ------
-        SourceError
-            If the run lacks a selected step; the message lists its steps.
-        OptionsError
-            If the interval ends before it begins.
-        """
+        """Return the selected intervals of a run."""
         if self.steps is not None:
             return self._step_windows(steps)
         start, end = (None if bound is None else bound.absolute(beginning_ns) for bound in (self.start, self.end))
@@ -153,20 +131,7 @@ SelectedPart: TypeAlias = Selection | SelectedWindows | None
 
 
 def choose(steps: int | Iterable[int] | None, start: Moment | None, end: Moment | None) -> Selection | None:
-    """Check the arguments of a selection; return None if everything is selected.
-
-    Parameters
-    ----------
-    steps
-        A number, or several.
-    start, end
-        See :data:`Moment`.
-
-    Raises
-    ------
-    OptionsError
-        If a value is invalid, or both steps and an interval are given.
-    """
+    """Check the arguments of a selection; return None if everything is selected."""
     if steps is None and start is None and end is None:
         return None
     if steps is None:

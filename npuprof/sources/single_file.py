@@ -77,13 +77,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read one file: its table, or its frame of `statistics`.
-
-    Raises
-    ------
-    SourceError
-        If the file is of no known kind, or too damaged to be read.
-    """
+    """Read one file: its table, or its frame of `statistics`."""
     if is_trace(path):
         return _timeline(path)
     decoded = Decoded(info=Info(name=path.name, recording=path))

@@ -32,15 +32,7 @@ _STATISTIC_TIME = "Timestamp(ns)"
 
 
 def cut(decoded: Decoded, selection: Selection) -> None:
-    """Keep the selected rows of a run, in place; `info` and the notes describe the selection.
-
-    Raises
-    ------
-    SourceError
-        If the run lacks a selected step.
-    OptionsError
-        If the interval ends before it begins.
-    """
+    """Keep the selected rows of a run, in place; `info` and the notes describe the selection."""
     frames, info = decoded.tables, decoded.info
     steps = steps_of(frames)
     beginning = info.started_ns if info.started_ns is not None else _extent(frames)[0]
@@ -109,13 +101,6 @@ def only_rows(frames: Frames, is_kept: Mapping[str, Bools]) -> dict[str, pd.Data
     """Return the chosen rows of tables of slices, with the calls that launched them.
 
     Steps, and what the profiled cell ran, stay; other tables are empty, for none of their rows was chosen.
-
-    Parameters
-    ----------
-    frames
-        The tables of a run.
-    is_kept
-        A mask of the rows of each table of slices.
     """
     whole = {**frames, "links": whole_links(frames)}
     kept = {
@@ -128,15 +113,7 @@ def only_rows(frames: Frames, is_kept: Mapping[str, Bools]) -> dict[str, pd.Data
 
 
 def kept_rows(frames: Frames, is_kept: Mapping[str, Bools]) -> dict[str, pd.DataFrame]:
-    """Return the chosen rows of tables, and the links between them; row numbers follow.
-
-    Parameters
-    ----------
-    frames
-        The tables of a run.
-    is_kept
-        A mask of the rows of each table but ``links``; tables without one are left out.
-    """
+    """Return the chosen rows of tables, and the links between them; row numbers follow."""
     result = {name: _rows(frames[name], rows) for name, rows in is_kept.items()}
     moved = {name: np.cumsum(rows) - 1 for name, rows in is_kept.items()}
     if "communication_tasks" in result and "communication" in is_kept:

@@ -28,15 +28,7 @@ SMALL_BYTES = 1 << 18
 
 
 def unread(run: DetectedResult, problems: Iterable[tuple[str, str]] = ()) -> UnreadRun | None:
-    """Return a run that is read when it is touched; None for a small one, or one whose tables cannot be read alone.
-
-    Parameters
-    ----------
-    run
-        The run, which is not in an archive.
-    problems
-        Sources and messages of warnings to add to the run's notes.
-    """
+    """Return a run that is read when it is touched; None for a small one, or one whose tables cannot be read alone."""
     source = run.source
     if run.unpacked is not None or not source.is_read_when_touched or source.size_bytes(run.path) < SMALL_BYTES:
         return None
@@ -47,13 +39,6 @@ class UnreadRun:
     """The tables, facts and notes of a run, the same as :func:`npuprof.sources.decoding.decode_run` returns.
 
     Facts, statistics, notes, and tables that are joined of several files are read together, when one is touched.
-
-    Parameters
-    ----------
-    run
-        The run.
-    problems
-        Sources and messages of warnings to add to the notes.
     """
 
     def __init__(self, run: DetectedResult, problems: Iterable[tuple[str, str]]) -> None:

@@ -37,18 +37,9 @@ def build(name: str, columns: Mapping[str, Any], only: Collection[str] = ()) -> 
 
     Parameters
     ----------
-    name
-        A key of :data:`npuprof.tables.schema.SCHEMA`.
     columns
         Arrays of the same length by column name: NumPy arrays, Series or pandas arrays. Missing columns are filled
         with absent values, if their kind allows it. Unknown columns are appended unchanged, in the given order.
-    only
-        The columns of the schema to build; by default all columns.
-
-    Raises
-    ------
-    TableError
-        If a required column is missing, or values do not fit a column's dtype without loss.
     """
     table = SCHEMA[name].with_only(only)
     length = max((len(values) for values in columns.values() if values is not None), default=0)
@@ -116,13 +107,7 @@ def _empty(name: str) -> pd.DataFrame:
 
 
 def check(name: str, frame: pd.DataFrame, only: Collection[str] = ()) -> None:
-    """Check that a frame is a valid table; with `only`, that it has these columns of it.
-
-    Raises
-    ------
-    TableError
-        If the columns, their order or their dtypes differ from the schema, or a duration is negative.
-    """
+    """Check that a frame is a valid table; with `only`, that it has these columns of it."""
     expected = SCHEMA[name].with_only(only).columns
     if list(frame.columns[: len(expected)]) != [column.name for column in expected]:
         raise TableError(f"table {name!r} has the columns {list(frame.columns)}, not those of its schema first")

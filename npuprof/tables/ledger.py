@@ -25,24 +25,12 @@ _OTHERS = "other inputs"
 
 @dataclass
 class Account:
-    """The rows of an input.
+    """The rows of an input."""
 
-    Attributes
-    ----------
-    rows
-        The number of rows.
-    in_tables
-        Rows that became one or more rows of a table.
-    used
-        Rows that name, end, link or describe other rows.
-    left_out
-        Rows counted by a note with a reason.
-    """
-
-    rows: int = 0
-    in_tables: int = 0
-    used: int = 0
-    left_out: int = 0
+    rows: int = 0  # the number of rows
+    in_tables: int = 0  # rows that became one or more rows of a table
+    used: int = 0  # rows that name, end, link or describe other rows
+    left_out: int = 0  # rows counted by a note with a reason
 
     @property
     def open(self) -> int:
@@ -64,19 +52,7 @@ class Ledger:
         self._account(source).rows += rows
 
     def keep(self, source: str, table: str, rows: int, made: int | None = None) -> None:
-        """Register input rows that became rows of a table.
-
-        Parameters
-        ----------
-        source
-            The input.
-        table
-            A key of :data:`npuprof.tables.schema.SCHEMA`, or :data:`STATISTICS`.
-        rows
-            The number of input rows.
-        made
-            The number of table rows made from them, if different.
-        """
+        """Register input rows that became rows of a table."""
         self._account(source).in_tables += rows
         self._add_kept((source, table), rows, rows if made is None else made)
 

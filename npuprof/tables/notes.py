@@ -18,18 +18,10 @@ Key: TypeAlias = tuple[Severity, str, str]
 
 
 class Loss(NamedTuple):
-    """What is missing in a run.
+    """What is missing in a run."""
 
-    Attributes
-    ----------
-    tables
-        The tables that lack rows.
-    rows
-        How many rows of the input are missing, 0 if that is unknown.
-    """
-
-    tables: frozenset[str]
-    rows: int
+    tables: frozenset[str]  # the tables that lack rows
+    rows: int  # how many rows of the input are missing, 0 if that is unknown
 
 
 Contents: TypeAlias = tuple[dict[Key, int], dict[Key, Loss], Ledger]
@@ -65,15 +57,11 @@ class Notes:
 
     Severities: ``info`` is worth knowing; ``warning`` means that something was repaired or skipped; ``error`` means
     that requested data is missing. A note on lost data also names the tables that lack rows (`lacks`).
-
-    Attributes
-    ----------
-    ledger
-        The accounts of the rows read, which :meth:`leave_out` and :meth:`fail` keep consistent with the notes.
     """
 
     _counts: dict[Key, int] = field(default_factory=dict)
     _losses: dict[Key, Loss] = field(default_factory=dict)
+    # The accounts of the rows read, which `leave_out` and `fail` keep consistent with the notes.
     ledger: Ledger = field(default_factory=Ledger)
 
     def info(self, source: str, message: str, count: int = 1) -> None:
@@ -97,12 +85,6 @@ class Notes:
 
         Parameters
         ----------
-        source
-            The input, as registered in :attr:`ledger`.
-        reason
-            The reason, worded for one row: ``a row has no readable time``.
-        rows
-            The number of rows; no note for 0.
         affects
             The tables that lack rows, or in words what else is incomplete: ``copied bytes``. Nothing by default.
         severity

@@ -15,30 +15,22 @@ from npuprof.timeline.lane_packing import Bars
 
 @dataclass(frozen=True)
 class Columns:
-    """Bars ordered by lane and start; all arrays have the same length.
-
-    Attributes
-    ----------
-    start, length
-        Nanoseconds since the origin; integers, exact below 2**53 (104 days).
-    count, busy, longest
-        Number of slices in the bar, the sum of their durations and the longest duration (ns, seven digits).
-    slice, label, family
-        Numbers of the longest slice, its name (:class:`npuprof.timeline.labels.Labels`) and its colour family.
-    lit
-        0 for bars without a match of the search, which are faded; else 1.
-    """
+    """Bars ordered by lane and start; all arrays have the same length."""
 
     lane: npt.NDArray[np.uint16]
+    # start, length: nanoseconds since the origin; integers, exact below 2**53 (104 days).
     start: Float64
     length: Float64
+    # count, busy, longest: number of slices in the bar, the sum of their durations and the longest duration (ns, seven
+    # digits).
     count: npt.NDArray[np.uint32]
     busy: npt.NDArray[np.float32]
     longest: npt.NDArray[np.float32]
+    # slice, label, family: numbers of the longest slice, its name (`Labels`) and its colour family.
     slice: npt.NDArray[np.uint32]
     label: npt.NDArray[np.uint32]
     family: Uint8
-    lit: Uint8
+    lit: Uint8  # 0 for bars without a match of the search, which are faded; else 1
 
     def __len__(self) -> int:
         return len(self.lane)

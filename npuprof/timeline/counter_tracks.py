@@ -26,26 +26,16 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class CounterLine:
-    """A counter's samples.
+    """A counter's samples."""
 
-    Attributes
-    ----------
-    title, unit
-        The counter with its rank and device, and the unit of its values.
-    time_ns, value
-        Ascending epoch nanoseconds, and finite values; a value holds until the next sample.
-    kind
-        The counter without rank and device: lines of the same kind can be overlaid or summed.
-    total
-        Whether the line is the sum of the lines of its kind.
-    """
-
+    # title, unit: the counter with its rank and device, and the unit of its values.
     title: str
     unit: str
+    # time_ns, value: ascending epoch nanoseconds, and finite values; a value holds until the next sample.
     time_ns: Int64
     value: Float64
-    kind: str
-    total: bool = False
+    kind: str  # the counter without rank and device: lines of the same kind can be overlaid or summed
+    total: bool = False  # whether the line is the sum of the lines of its kind
 
     @property
     def top(self) -> float:

@@ -15,21 +15,12 @@ _ZEROS = ("0", "0 ns", "0 B", "0.0 %", "–")
 
 @dataclass(frozen=True)
 class DetailGroup:
-    """Columns of one kind, not escaped.
+    """Columns of one kind, not escaped."""
 
-    Attributes
-    ----------
-    title
-        The kind.
-    facts
-        Label, value as reports write it, name of the column, and value as recorded.
-    zeros
-        The number of zero values left out.
-    """
-
-    title: str
+    title: str  # the kind
+    # Label, value as reports write it, name of the column, and value as recorded.
     facts: tuple[tuple[str, str, str, str], ...]
-    zeros: int
+    zeros: int  # the number of zero values left out
 
 
 def details(slices: Slices, number: int) -> list[DetailGroup]:

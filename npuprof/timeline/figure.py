@@ -42,29 +42,11 @@ def timeline(
     If there are more slices than bars, short adjacent slices share a bar, paler the less of its time is busy, and with
     the number of slices in its hover text; long slices keep their names.
 
-    Parameters
-    ----------
-    start_ns, end_ns
-        Window in epoch nanoseconds: only slices that touch it are drawn, in more detail.
-    max_slices
-        Maximum number of bars; at least :data:`FEWEST_SLICES`.
-    longest_name
-        Maximum length of a name; longer ones are shortened in the middle.
-    finding
-        The title.
-    pictures
-        Those of the window, where something else draws it too.
-
     Returns
     -------
     plotly.graph_objects.Figure
         Times are relative to the first slice or `start_ns`; the subtitle has that time in full. Without a window it
         opens on the steps, or the work of the device; a double click shows all.
-
-    Raises
-    ------
-    OptionsError
-        If `max_slices` is too small, or the window ends before it starts.
     """
     if max_slices < FEWEST_SLICES:
         raise OptionsError(f"max_slices is {max_slices}; it must be at least {FEWEST_SLICES}, one for every lane")

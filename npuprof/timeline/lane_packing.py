@@ -17,23 +17,16 @@ from npuprof.timeline.layers import Layer
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars ordered by lane and start; each is one slice or several adjacent slices. All arrays have the same length.
-
-    Attributes
-    ----------
-    start_ns, end_ns
-        First start and last end of the slices; the bars of a lane do not overlap.
-    count, busy_ns
-        Number of slices in the bar, and the sum of their durations.
-    row, longest_ns
-        Number of the longest slice, and its duration.
-    """
+    """Bars ordered by lane and start; each is one slice or several adjacent slices. All arrays have the same length."""
 
     lane: Int64
+    # start_ns, end_ns: first start and last end of the slices; the bars of a lane do not overlap.
     start_ns: Int64
     end_ns: Int64
+    # count, busy_ns: number of slices in the bar, and the sum of their durations.
     count: Int64
     busy_ns: Int64
+    # row, longest_ns: number of the longest slice, and its duration.
     row: Int64
     longest_ns: Int64
 

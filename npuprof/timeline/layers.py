@@ -21,33 +21,17 @@ Key: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Layer:
-    """Slices that are drawn together, divided into tracks.
-
-    Attributes
-    ----------
-    kind
-        The colour family (:data:`npuprof.figures.colours.FAMILIES`), or ``device`` or ``overlap``, where each slice has
-        its own.
-    frames
-        Tables with the rows to draw, numbered consecutively.
-    slices
-        The number of each row's slice, unique among all layers; see :class:`npuprof.timeline.slices.Slices`.
-    by
-        Columns that divide the rows into tracks; empty for a single track.
-    most_tracks, most_lanes
-        Maximum number of tracks, and of lanes per track; the rest is folded into one lane.
-    stages
-        The pipeline stage of each rank, which titles name.
-    """
+    """Slices that are drawn together, divided into tracks."""
 
     title: str
-    kind: str
-    frames: tuple[pd.DataFrame, ...]
-    slices: Int64
-    by: tuple[str, ...] = ()
+    kind: str  # the colour family (`FAMILIES`), or `device` or `overlap`, where each slice has its own
+    frames: tuple[pd.DataFrame, ...]  # tables with the rows to draw, numbered consecutively
+    slices: Int64  # the number of each row's slice, unique among all layers; see `Slices`
+    by: tuple[str, ...] = ()  # columns that divide the rows into tracks; empty for a single track
+    # most_tracks, most_lanes: maximum number of tracks, and of lanes per track; the rest is folded into one lane.
     most_tracks: int = 1
     most_lanes: int = 2
-    stages: Mapping[int, int] = field(default_factory=dict)
+    stages: Mapping[int, int] = field(default_factory=dict)  # the pipeline stage of each rank, which titles name
 
     def column(self, name: str) -> Int64:
         """Return an integer column, concatenated over all frames."""

@@ -169,11 +169,6 @@ class WindowIndex:
             Width of the picture: slices narrower than a pixel share bars; None shares only what exceeds `most`.
         most, shown
             Maximum number of bars, at least the number of lanes; and the lanes to include, by default all.
-
-        Raises
-        ------
-        ValueError
-            If `most` or `pixels` is too small, or the window ends before it starts.
         """
         if most < len(self.lanes) or (pixels is not None and pixels < 1):
             raise ValueError(f"{most} bars on {pixels} pixels are too few: each of {len(self.lanes)} lanes needs one")
@@ -246,7 +241,6 @@ class WindowIndex:
         return np.unique(places[places >= 0])
 
     def lane_of(self, element: int) -> int:
-        """Return the lane of an element."""
         return bisect_right(self._bounds_list, element) - 1
 
     def element_of(self, slice_number: int) -> int:

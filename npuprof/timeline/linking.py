@@ -10,17 +10,10 @@ from npuprof.timeline.state import Timeline
 
 @dataclass(frozen=True)
 class Link:
-    """Timelines above each other, which pan and zoom together.
+    """Timelines above each other, which pan and zoom together."""
 
-    Attributes
-    ----------
-    name
-        The identifier that they share.
-    start, end
-        The time span of all of them together, in nanoseconds from their common origin.
-    """
-
-    name: str
+    name: str  # the identifier that they share
+    # start, end: the time span of all of them together, in nanoseconds from their common origin.
     start: int
     end: int
 

@@ -22,8 +22,6 @@ def opening(tables: Mapping[str, pd.DataFrame], whole: tuple[int, int]) -> tuple
 
     Parameters
     ----------
-    tables
-        Every table of the schema by name.
     whole
         From the first slice or sample to the last, epoch nanoseconds; returned where the window is nearly that.
     """

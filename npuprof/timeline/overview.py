@@ -18,18 +18,11 @@ OVERVIEW_PARTS = ("computing", "waiting", "moving", "communication", "copy")
 
 @dataclass(frozen=True)
 class PartsByColumn:
-    """Shares of device time by part and column.
+    """Shares of device time by part and column."""
 
-    Attributes
-    ----------
-    shares
-        Fractions of 1, averaged over the devices: a row for each of :data:`OVERVIEW_PARTS`, a column for each interval.
-    devices
-        The number of devices with tasks.
-    """
-
+    # Fractions of 1, averaged over the devices: a row for each of `OVERVIEW_PARTS`, a column for each interval.
     shares: npt.NDArray[np.float32]
-    devices: int
+    devices: int  # the number of devices with tasks
 
 
 def overview(tables: Mapping[str, pd.DataFrame], start_ns: int, end_ns: int, columns: int) -> PartsByColumn:

@@ -25,16 +25,9 @@ def with_tracks(tables: Mapping[str, pd.DataFrame], tracks: Mapping[str, pd.Data
 
     Parameters
     ----------
-    tables
-        The tables of the run.
     tracks
         Frames by title: slices with ``start_ns``, ``duration_ns`` and a column of names, or samples of a counter with
         ``time_ns`` and ``value``.
-
-    Raises
-    ------
-    OptionsError
-        If a frame lacks these columns, has times that are no whole nanoseconds, or too many rows.
     """
     marks, counters = [tables["marks"].assign(**{TRACK: None})], [tables["counters"]]
     for title, frame in tracks.items():

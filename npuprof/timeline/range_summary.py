@@ -20,23 +20,12 @@ _P95 = 95
 
 @dataclass(frozen=True)
 class SlicesInRange:
-    """Slices of one name or lane in a range; only the time within the range counts.
+    """Slices of one name or lane in a range; only the time within the range counts."""
 
-    Attributes
-    ----------
-    where
-        The table, or the group of the lane.
-    name
-        The name, or the title of the lane; not escaped.
-    count
-        Number of slices that touch the range.
-    sum_ns, p95_ns, max_ns
-        Sum, 95th percentile (nearest rank) and maximum of their times.
-    """
-
-    where: str
-    name: str
-    count: int
+    where: str  # the table, or the group of the lane
+    name: str  # the name, or the title of the lane; not escaped
+    count: int  # number of slices that touch the range
+    # sum_ns, p95_ns, max_ns: sum, 95th percentile (nearest rank) and maximum of their times.
     sum_ns: int
     p95_ns: int
     max_ns: int
@@ -58,45 +47,19 @@ class TimeOfPart:
 
 @dataclass(frozen=True)
 class RangeSummary:
-    """The summary of a range.
-
-    Attributes
-    ----------
-    by_name
-        One row per name, device tables first, and greatest sum first within a table.
-    by_lane
-        One row per lane with slices in the range, from top to bottom.
-    parts
-        What the devices did, and why they were idle; only in the time that steps cover.
-    names_left
-        Number of names that `by_name` leaves out.
-    code
-        Python code that computes the rows of `by_name` of one table from a run.
-    """
-
     start_ns: int
     end_ns: int
-    by_name: tuple[SlicesInRange, ...]
-    by_lane: tuple[SlicesInRange, ...]
-    parts: tuple[TimeOfPart, ...]
-    names_left: int
-    code: str
+    by_name: tuple[SlicesInRange, ...]  # one row per name, device tables first, and greatest sum first within a table
+    by_lane: tuple[SlicesInRange, ...]  # one row per lane with slices in the range, from top to bottom
+    parts: tuple[TimeOfPart, ...]  # what the devices did, and why they were idle; only in the time that steps cover
+    names_left: int  # number of names that `by_name` leaves out
+    code: str  # python code that computes the rows of `by_name` of one table from a run
 
 
 def summary(
     tables: Mapping[str, pd.DataFrame], groups: Sequence[Group], start_ns: int, end_ns: int, parts: Accounting
 ) -> RangeSummary:
-    """Return the summary of a range.
-
-    Parameters
-    ----------
-    tables, groups
-        The run, and the groups of its lanes.
-    start_ns, end_ns
-        The range, epoch nanoseconds.
-    parts
-        The steps of the run, cut at the range.
-    """
+    """Return the summary of a range."""
     names = sorted(_by_name(tables, start_ns, end_ns), key=lambda row: (_ORDER.index(row.where), -row.sum_ns))
     return RangeSummary(
         start_ns,

@@ -231,11 +231,6 @@ def search(slices: Slices, text: str, *, regex: bool = False, hidden: Int64 | No
     """Return the slices whose name contains a text, ignoring case, or matches a regular expression.
 
     `hidden` are rows of ``tasks`` that the timeline shows as kernels; they do not match a second time.
-
-    Raises
-    ------
-    OptionsError
-        If the regular expression is invalid; the message has the position.
     """
     numbers, starts, total = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
     for table in _SEARCHED if text else ():

@@ -48,22 +48,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Answer:
-    """The bars of a window.
+    """The bars of a window."""
 
-    Attributes
-    ----------
-    start_ns, end_ns
-        The window, epoch nanoseconds.
-    columns
-        The bars.
-    exact
-        Whether no bars are shared, so that a narrower window shows no more.
-    """
-
+    # start_ns, end_ns: the window, epoch nanoseconds.
     start_ns: int
     end_ns: int
-    columns: Columns
-    exact: bool
+    columns: Columns  # the bars
+    exact: bool  # whether no bars are shared, so that a narrower window shows no more
 
 
 class Timeline(Observable):
@@ -318,11 +309,6 @@ class Timeline(Observable):
         to
             ``kernel`` or ``gap``, when repeated the next shorter one; ``same`` or ``same before``; ``step`` or
             ``step before``.
-
-        Returns
-        -------
-        str
-            Why there is nothing to jump to; empty after a jump.
         """
         if to == "kernel":
             if (number := self._jumps.kernel(self.selected)) is None:
@@ -363,13 +349,7 @@ class Timeline(Observable):
     # Search
 
     def search(self, text: str, *, regex: bool = False) -> int:
-        """Search slices by name, fade all others and return the number of matches; an empty text clears the search.
-
-        Raises
-        ------
-        OptionsError
-            If the regular expression is invalid.
-        """
+        """Search slices by name, fade all others and return the number of matches; an empty text clears the search."""
         matches = search(self.slices, text, regex=regex, hidden=self._tasks_not_drawn) if text else None
         self._set_matches(matches)
         return 0 if matches is None else len(matches)

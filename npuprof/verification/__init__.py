@@ -75,38 +75,15 @@ _PREFIX = "front end "
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a verification.
+    """The result of a verification."""
 
-    Attributes
-    ----------
-    passed
-        Whether all checks of all ready front ends passed.
-    text
-        The verdict as a sentence.
-    report
-        The file to attach to a bug report.
-    """
-
-    passed: bool
-    text: str
-    report: Path
+    passed: bool  # whether all checks of all ready front ends passed
+    text: str  # the verdict as a sentence
+    report: Path  # the file to attach to a bug report
 
 
 def verify(output: Path = DEFAULT_OUTPUT, show: Callable[[str], object] = print) -> Verdict:
-    """Verify every front end of this machine.
-
-    Parameters
-    ----------
-    output
-        The directory for recordings and the report.
-    show
-        Called with each line of output.
-
-    Raises
-    ------
-    NpuprofError
-        If the directory is not writable.
-    """
+    """Verify every front end of this machine."""
     try:
         output.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

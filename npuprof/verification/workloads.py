@@ -21,19 +21,12 @@ _COPY_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Workload:
-    """A workload and the minimum content of its recording.
-
-    Attributes
-    ----------
-    prepare
-        Runs all slow initialisation and returns the function to record.
-    kernels, operators, tasks
-        Minimum number of kernels by part of their operator type, of framework operators by part of their name, and of
-        device tasks by part of their type.
-    """
+    """A workload and the minimum content of its recording."""
 
     name: str
-    prepare: Callable[[], Callable[[], object]]
+    prepare: Callable[[], Callable[[], object]]  # runs all slow initialisation and returns the function to record
+    # kernels, operators, tasks: minimum number of kernels by part of their operator type, of framework operators by
+    # part of their name, and of device tasks by part of their type.
     kernels: Mapping[str, int] = field(default_factory=dict)
     operators: Mapping[str, int] = field(default_factory=dict)
     tasks: Mapping[str, int] = field(default_factory=dict)

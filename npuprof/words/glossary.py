@@ -66,13 +66,7 @@ _IN_TAG = re.compile(r"(<[^>]*>)")
 
 
 def with_meanings(markup: str) -> str:
-    """Return HTML in which the first place of each word of :data:`TERMS` shows its meaning under the pointer.
-
-    Parameters
-    ----------
-    markup
-        HTML whose text is escaped. Its tags are left as they are.
-    """
+    """Return HTML in which the first place of each word of :data:`TERMS` shows its meaning under the pointer."""
     marked: set[str] = set()
 
     def first_marked(match: re.Match[str]) -> str:

@@ -49,13 +49,7 @@ class LongText(ABC):
 
 
 def cell_classes(cells: Mapping[str, str]) -> list[str]:
-    """Return the classes of an output that names cells: their numbers and ids, for ``notebook/cells.js``.
-
-    Parameters
-    ----------
-    cells
-        The ids of the cells by number, as :class:`npuprof.tables.info.Info` has them.
-    """
+    """Return the classes of an output that names cells: their numbers and ids, for ``notebook/cells.js``."""
     known = [
         f"npuprof-cell-{number}-{id_}"
         for number, id_ in cells.items()
@@ -72,13 +66,7 @@ def did_you_mean(words: Iterable[str], known: Collection[str]) -> str:
 
 
 def encodable(text: str) -> str:
-    r"""Return a text that UTF-8 can encode: other bytes of a file name become ``\xff``, surrogates become ``\ud800``.
-
-    Parameters
-    ----------
-    text
-        Any text; valid text, which nearly all text is, is returned unchanged.
-    """
+    r"""Return a text that UTF-8 can encode: bytes of file names become ``\xff``, surrogates ``\ud800``."""
     if text.isascii():
         return text
     try:

@@ -42,21 +42,7 @@ def check(facts: Facts) -> list[Finding]:
 
 
 def host_findings(facts: Facts, rule: str, parts: Sequence[str], cost: int, gain: Gain) -> list[Finding]:
-    """Return the findings about idle time of some parts of a step, which divide its gain among them.
-
-    Parameters
-    ----------
-    facts
-        The run.
-    rule
-        The name of the rule.
-    parts
-        The parts of a step.
-    cost
-        Their time in a step, without what has no known cause.
-    gain
-        What a step gains without it.
-    """
+    """Return the findings about idle time of some parts of a step, which divide its gain among them."""
     times = HostTimes(facts, parts)
     found = times.found()
     least = _WORTH * facts.usual_ns

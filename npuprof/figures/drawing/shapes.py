@@ -175,15 +175,7 @@ def _rgba(colour: str) -> list[float]:
 
 
 def icicle_frames(trace: Mapping[str, Any], place: tuple[float, float, float, float]) -> Iterator[str]:
-    """Yield the frames of an icicle whose values include those of their children, the root on top.
-
-    Parameters
-    ----------
-    trace
-        The trace of plotly.
-    place
-        Left, top, width and height in pixels.
-    """
+    """Yield the frames of an icicle whose values include those of their children, the root on top."""
     ids, parents, values = (listed(trace[key]) for key in ("ids", "parents", "values"))
     labels, colours = listed(trace["labels"]), listed((trace.get("marker") or {}).get("colors") or ())
     children: dict[str, list[int]] = {}

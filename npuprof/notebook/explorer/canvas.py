@@ -23,12 +23,8 @@ class CanvasWidget(anywidget.AnyWidget):
 
     Parameters
     ----------
-    setup
-        The constant state: lanes, colours, the origin.
     first
         The first answer, so that a page can draw before it sends a request; arrays are sent as bytes.
-    answer
-        Called with each message of a page, which it must validate.
     """
 
     _esm = script()
@@ -82,15 +78,7 @@ _LATE_S = 10  # seconds until a page that shows nothing offers to try again
 
 
 class CanvasPlace(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no annotations
-    """A canvas, with a placeholder until the page has drawn it, and a button to try again if it fails to.
-
-    Parameters
-    ----------
-    make
-        Creates the canvas, for each try.
-    below
-        The widgets shown below it.
-    """
+    """A canvas, with a placeholder until the page has drawn it, and a button to try again if it fails to."""
 
     def __init__(self, make: Callable[[], CanvasWidget], below: Sequence[widgets.Widget] = ()) -> None:
         self._make = make

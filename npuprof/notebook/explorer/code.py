@@ -52,17 +52,6 @@ class CodeWidget(anywidget.AnyWidget):
 class CodeView:
     """The code of a run, and the rows of the chosen line.
 
-    Parameters
-    ----------
-    run, timeline
-        The run and its timeline, which highlights the rows of a line.
-    show
-        Highlights rows of a table in the timeline, and opens it.
-    open_timeline
-        Opens the timeline.
-    explorer
-        The identifier of the explorer, which its views in a page share.
-
     Attributes
     ----------
     widget
@@ -135,13 +124,6 @@ class CodeView:
 
 class LineButton:
     """A button below the timeline that opens the code at the line of the selected slice; hidden without one.
-
-    Parameters
-    ----------
-    run, timeline
-        The run and its timeline.
-    show
-        Opens the code at a line.
 
     Attributes
     ----------

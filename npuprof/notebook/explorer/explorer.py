@@ -39,21 +39,12 @@ _TIMELINE = "Timeline"
 
 @dataclass(frozen=True)
 class Tab:
-    """A tab of the explorer.
+    """A tab of the explorer."""
 
-    Attributes
-    ----------
-    title
-        Its label.
-    has_data
-        Whether a run has data for it; asked when the explorer is built, so it must be quick.
-    build
-        Builds the widget when the tab is first opened.
-    """
-
-    title: str
+    title: str  # its label
+    # Whether a run has data for it; asked when the explorer is built, so it must be quick.
     has_data: Callable[[Explorer], bool]
-    build: Callable[[Explorer], widgets.Widget]
+    build: Callable[[Explorer], widgets.Widget]  # builds the widget when the tab is first opened
 
 
 class Explorer:
@@ -61,16 +52,8 @@ class Explorer:
 
     Parameters
     ----------
-    run
-        The run.
-    tabs
-        The tabs, in order; those without data are left out.
-    beside
-        Another run to compare with, whose timeline is shown below.
     saved_bytes
         The size of what a saved notebook holds of the run, to be explored without a kernel; 0 for nothing.
-    tracks
-        The user's own tracks by title; see :func:`npuprof.timeline.own_tracks.with_tracks`.
 
     Attributes
     ----------
@@ -274,13 +257,6 @@ def following(explorer: Explorer, build: Callable[[SelectedRows], widgets.Widget
 
 class LazyTabs:
     """Tabs whose contents are built when they are first opened; none is open at first.
-
-    Parameters
-    ----------
-    builds
-        Builds the contents of each tab, by title; a failure is shown in the tab.
-    on_open
-        Called with the title of each opened tab, before its contents are built.
 
     Attributes
     ----------

@@ -30,18 +30,8 @@ class FlameGraphView:
 
     Parameters
     ----------
-    tables, info
-        The run.
-    origin_ns
-        The moment that times in messages count from.
-    runtime
-        The runtime that the host calls, such as ``CUDA``.
-    selected
-        Returns what is selected of the run.
     select
         Called with the rows of a frame, by table, and its name, to select them in all views.
-    explorer
-        The identifier of the explorer, which its views in a page share.
 
     Attributes
     ----------

@@ -37,23 +37,6 @@ _EXACT = 2**53  # whole numbers that a page can hold
 class TableView:
     """Answers a page that shows a table; a page that holds the run asks for what it does not hold of the table.
 
-    Parameters
-    ----------
-    run, kind
-        The run and the kind of table.
-    origin_ns
-        The moment that times count from.
-    show
-        Shows rows in the timeline, or None.
-    choose
-        Called with the selected rows, or None.
-    listed
-        The rows to list; None for all that are selected of the run.
-    selected
-        Returns what is selected of the run.
-    explorer
-        The identifier of the explorer, which its views in a page share.
-
     Attributes
     ----------
     widget

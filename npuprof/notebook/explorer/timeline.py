@@ -49,21 +49,11 @@ class TimelineView:
 
     Parameters
     ----------
-    timeline
-        The state; others may change it too.
-    kernel
-        Shows a selected kernel in detail.
     findings, critical_path
         Return the findings of the run, which are drawn where they happened and listed for a selected slice, and its
         critical path; None for no path.
-    annotated
-        The run whose notes are shown and written; None for none.
-    link
-        The timelines that move together; None for a single one.
     held
         Returns what the saved output holds of the run, once it is made: pages ask for the rest only.
-    explorer
-        The identifier of the explorer, which its views in a page share.
 
     Attributes
     ----------

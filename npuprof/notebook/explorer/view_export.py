@@ -28,13 +28,7 @@ def subject(timeline: Timeline) -> str:
 
 
 def trace(timeline: Timeline) -> str:
-    """Return the window as a Chrome trace.
-
-    Raises
-    ------
-    OptionsError
-        If the window has too many rows for a browser.
-    """
+    """Return the window as a Chrome trace."""
     from npuprof.exports import chrome_trace  # with the readers of what it writes, which drawing does not need
     from npuprof.ranks.together import separated
 

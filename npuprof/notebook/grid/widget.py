@@ -24,66 +24,44 @@ Message: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Heading:
-    """A column of a page.
+    """A column of a page."""
 
-    Attributes
-    ----------
-    name, title
-        Its name and its label.
-    numeric
-        Whether its cells are right-aligned quantities.
-    """
-
+    # name, title: its name and its label.
     name: str
     title: str
-    numeric: bool = False
+    numeric: bool = False  # whether its cells are right-aligned quantities
 
 
 @dataclass(frozen=True)
 class Action:
-    """A button above the rows.
+    """A button above the rows."""
 
-    Attributes
-    ----------
-    name, label, hint
-        Its name in requests, its label, and its tooltip.
-    least, most
-        The allowed number of selected rows.
-    """
-
+    # name, label, hint: its name in requests, its label, and its tooltip.
     name: str
     label: str
     hint: str = ""
+    # least, most: the allowed number of selected rows.
     least: int = 1
     most: int = 1
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page of a table.
+    """A page of a table."""
 
-    Attributes
-    ----------
-    label, noun, empty
-        The title of the table, the noun for its rows, and the text for an empty table.
-    columns, rows, ids
-        The headings, the cell texts, and the number that identifies each row.
-    total, offset, size
-        The number of all rows, the position of the first row, and the rows per page.
-    actions
-        The buttons.
-    """
-
+    # label, noun, empty: the title of the table, the noun for its rows, and the text for an empty table.
     label: str
+    # columns, rows, ids: the headings, the cell texts, and the number that identifies each row.
     columns: Sequence[Heading]
     rows: Sequence[Sequence[str]]
     ids: Sequence[int]
+    # total, offset, size: the number of all rows, the position of the first row, and the rows per page.
     total: int
     offset: int = 0
     size: int = 50
     noun: str = "rows"
     empty: str = "no rows"
-    actions: Sequence[Action] = field(default_factory=tuple)
+    actions: Sequence[Action] = field(default_factory=tuple)  # the buttons
 
     def to_dict(self) -> dict[str, Any]:
         """Return the page as JSON-serializable values."""
@@ -91,15 +69,7 @@ class Page:
 
 
 class GridWidget(anywidget.AnyWidget):
-    """Shows a page and passes requests on.
-
-    Parameters
-    ----------
-    page
-        The first page.
-    answer
-        Called with each request of the browser, which it must validate; calls :meth:`show`.
-    """
+    """Shows a page and passes requests on."""
 
     _esm = grid_script()
     _css = grid_style()

@@ -17,17 +17,7 @@ def run_in_background(work: Callable[[], None]) -> None:
 
 
 class Ticker:
-    """Calls a function when woken, and periodically while it is lively.
-
-    Parameters
-    ----------
-    act
-        The function.
-    lively
-        Whether to call it again without being woken.
-    interval_s
-        The period in seconds.
-    """
+    """Calls a function when woken, and periodically while it is lively."""
 
     def __init__(self, act: Callable[[], None], lively: Callable[[], bool], interval_s: float = 0.5) -> None:
         self._act = act

@@ -42,19 +42,7 @@ class _Reading:
 
 
 class PanelController:
-    """The state and the actions of the panel.
-
-    Parameters
-    ----------
-    cells
-        The controller that the magics use too.
-    changed
-        Called after each change, on the thread that made it; it must not raise.
-    clock
-        The source of time stamps.
-    in_background
-        Runs long tasks on another thread.
-    """
+    """The state and the actions of the panel."""
 
     def __init__(
         self,

@@ -24,21 +24,11 @@ _NOT_RECORDS = ("_dic.", ".done", ".complete")
 
 @dataclass(frozen=True)
 class Growth:
-    """The size of a recording.
+    """The size of a recording."""
 
-    Attributes
-    ----------
-    size_bytes
-        Bytes on disk.
-    records
-        The number of records in streams with fixed-size records.
-    at_least
-        Whether the directory had more files than were measured.
-    """
-
-    size_bytes: int = 0
-    records: int = 0
-    at_least: bool = False
+    size_bytes: int = 0  # bytes on disk
+    records: int = 0  # the number of records in streams with fixed-size records
+    at_least: bool = False  # whether the directory had more files than were measured
 
 
 def measure(directory: Path) -> Growth:

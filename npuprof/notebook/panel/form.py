@@ -123,13 +123,7 @@ class OptionsForm:
         return why_not_writable(options.output)
 
     def options(self) -> Options:
-        """Return the validated options.
-
-        Raises
-        ------
-        OptionsError
-            If Options or the front end refuses them.
-        """
+        """Return the validated options."""
         if self._refused:
             raise OptionsError(f"more options: {self._refused}")
         options = Options.from_dict(self._plain() | self._typed)

@@ -21,13 +21,6 @@ class FormView:
     """Controls that follow the rules of the options.
 
     Options that no front end has that is installed here are folded away.
-
-    Parameters
-    ----------
-    panel
-        The controller.
-    observed
-        Converts an action on the new value of a control to a callback.
     """
 
     def __init__(self, panel: PanelController, observed: Callable[[Callable[[Any], object]], Any]) -> None:

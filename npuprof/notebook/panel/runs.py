@@ -235,13 +235,7 @@ def title(run: EndedRun) -> str:
 
 
 def rename(run: EndedRun, name: str) -> None:
-    """Rename a run in its recording and in the list; its directory stays.
-
-    Raises
-    ------
-    NpuprofError
-        If the name is invalid, or the recording cannot be written.
-    """
+    """Rename a run in its recording and in the list; its directory stays."""
     name = option_values.name("name", name)
     held = unwritten.find(run.directory)
     recording = Recording.read(run.directory) if held is None else held.recording
@@ -257,11 +251,6 @@ def delete(run: EndedRun) -> str:
     """Delete only those files of a recording that a collector or npuprof wrote; return what was done and what remains.
 
     A run whose directory is gone already is removed from the list.
-
-    Raises
-    ------
-    NpuprofError
-        If the directory is a link, is not a recording of npuprof, or a file cannot be deleted.
     """
     directory = run.directory
     if not os.path.lexists(directory):
@@ -292,13 +281,7 @@ def delete(run: EndedRun) -> str:
 
 
 def opened_of(run: EndedRun) -> Profile | ProfileSet:
-    """Return the profile of a run, or the set that was loaded, decoded now if nothing references it.
-
-    Raises
-    ------
-    SourceError
-        If nothing can be decoded.
-    """
+    """Return the profile of a run, or the set that was loaded, decoded now if nothing references it."""
     from npuprof.loading import open_path
 
     return run.profile or open_path(run.directory)

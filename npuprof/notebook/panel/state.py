@@ -19,52 +19,29 @@ MODES: tuple[Mode, ...] = ("by hand", "next cell", "every cell")
 
 @dataclass(frozen=True)
 class State:
-    """The contents of the panel.
-
-    Attributes
-    ----------
-    phase
-        The phase.
-    headline, details
-        The phase in a few words; elapsed time, records and bytes on disk, or what is being read.
-    fraction
-        The decoded share, 0 to 1; None if unknown.
-    can_start, can_stop
-        Whether the buttons are enabled.
-    hint
-        An explanation, or what to do.
-    message
-        The result of the last action, if the details tell something else.
-    """
+    """The contents of the panel."""
 
     phase: Phase
+    # headline, details: the phase in a few words; elapsed time, records and bytes on disk, or what is being read.
     headline: str
     details: str = ""
-    fraction: float | None = None
+    fraction: float | None = None  # the decoded share, 0 to 1; None if unknown
+    # can_start, can_stop: whether the buttons are enabled.
     can_start: bool = False
     can_stop: bool = False
-    hint: str = ""
-    message: str = ""
+    hint: str = ""  # an explanation, or what to do
+    message: str = ""  # the result of the last action, if the details tell something else
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question before an action.
+    """A question before an action."""
 
-    Attributes
-    ----------
-    kind, run
-        The action and its run.
-    text
-        The question.
-    proposed
-        The default answer; None for a yes-or-no question.
-    """
-
+    # kind, run: the action and its run.
     kind: Literal["rename", "save", "delete"]
     run: EndedRun
-    text: str
-    proposed: str | None = None
+    text: str  # the question
+    proposed: str | None = None  # the default answer; None for a yes-or-no question
 
 
 @dataclass(frozen=True)

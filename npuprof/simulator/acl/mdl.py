@@ -46,7 +46,6 @@ def _load(content: bytes) -> tuple[int, int]:
 
 
 def unload(model_id: int) -> int:
-    """Unload a model."""
     return codes.SUCCESS if current().models.pop(model_id, None) is not None else codes.INVALID_MODEL_ID
 
 
@@ -56,7 +55,6 @@ def create_dataset() -> int:
 
 
 def destroy_dataset(dataset: int) -> int:
-    """Destroy a dataset."""
     return codes.INVALID_PARAM if current().handles.remove(dataset, Dataset) is None else codes.SUCCESS
 
 
@@ -76,7 +74,6 @@ def execute(model_id: int, inputs: int, outputs: int) -> int:
 
 
 def execute_async(model_id: int, inputs: int, outputs: int, stream: int) -> int:
-    """Execute a model in a stream."""
     del inputs, outputs
     return _execute(model_id, stream, wait=False)
 

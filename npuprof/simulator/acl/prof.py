@@ -102,7 +102,6 @@ def create_stamp() -> int:
 
 
 def destroy_stamp(stamp: int) -> None:
-    """Destroy a stamp."""
     current().marker.destroy_stamp(stamp)
 
 

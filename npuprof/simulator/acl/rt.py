@@ -70,7 +70,6 @@ def create_context(device_id: int) -> tuple[int, int]:
 
 
 def destroy_context(context: int) -> int:
-    """Destroy a context."""
     simulator = current()
     if simulator.handles.remove(context, Context) is None:
         return codes.RT_PARAM_INVALID
@@ -135,18 +134,15 @@ def synchronize_stream(stream: int) -> int:
 
 
 def create_event() -> tuple[int, int]:
-    """Create an event."""
     return current().handles.add(Event()), codes.SUCCESS
 
 
 def destroy_event(event: int) -> int:
-    """Destroy an event."""
     removed = current().handles.remove(event, Event)
     return codes.RT_PARAM_INVALID if removed is None else codes.SUCCESS
 
 
 def record_event(event: int, stream: int) -> int:
-    """Record an event in a stream."""
     return _with_event(event, stream, wait=False)
 
 

@@ -157,13 +157,7 @@ class Communicator:
         )
 
     def reduce_scatter(self, x: Any, op: ReduceOperator = "sum", *, async_op: bool = False) -> Any:
-        """Return this rank's part of the reduction, along the first axis; or the `Work`.
-
-        Raises
-        ------
-        ValueError
-            If the axis cannot be divided evenly by the number of ranks.
-        """
+        """Return this rank's part of the reduction, along the first axis; or the `Work`."""
         length = exchange.describe(x).shape[:1]
         if not length or length[0] % self.size:
             raise ValueError(f"reduce_scatter needs a first axis that {self.size} ranks can divide, not {length}")

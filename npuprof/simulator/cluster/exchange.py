@@ -125,11 +125,6 @@ class Exchange:
         """Offer a value; when the last expected rank has arrived, return the offers of all, in their order.
 
         `subject` names the rank's current call, for error messages.
-
-        Raises
-        ------
-        RankError
-            If a rank has failed, or every running rank waits for one that cannot arrive.
         """
         with self._condition:
             meeting = self._meetings.setdefault(key, _Meeting(tuple(expected)))

@@ -74,39 +74,24 @@ SIZES: Mapping[int, Plan] = {
 
 @dataclass(frozen=True)
 class Faults:
-    """The faults of a job, any number of each kind; by default none, except that the clocks of hosts differ.
+    """The faults of a job, any number of each kind; by default none, except that the clocks of hosts differ."""
 
-    Attributes
-    ----------
-    slow_ranks
-        Ranks whose computing takes longer, each with the share by which it does: ``{17: 0.08}``.
-    slow_hosts
-        Hosts all of whose ranks are slow, each with that share.
-    slow_links
-        Pairs of ranks, neighbours in the ring of a group, between which transfers take this many times as long; all of
-        the group wait for them.
-    late_hosts
-        Hosts whose ranks begin each step late, as with slow input, by this many nanoseconds.
-    heavy_stages
-        Stages of the pipeline with this share more of work, taken from the others: an uneven distribution of layers.
-    stalls
-        Ranks that stand still once, in the middle of a step: nanoseconds by rank and step, ``{(21, 14): 200_000_000}``.
-    absent
-        Ranks without a result.
-    truncated
-        Ranks whose result is cut off in the middle.
-    clock_ms, drift
-        Standard deviations of the offsets between hosts' clocks, and of their speeds.
-    """
-
+    # Ranks whose computing takes longer, each with the share by which it does: `{17: 0.08}`.
     slow_ranks: Mapping[int, float] = field(default_factory=dict)
+    # Hosts all of whose ranks are slow, each with that share.
     slow_hosts: Mapping[int, float] = field(default_factory=dict)
+    # Pairs of ranks, neighbours in the ring of a group, between which transfers take this many times as long; all of
+    # the group wait for them.
     slow_links: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    # Hosts whose ranks begin each step late, as with slow input, by this many nanoseconds.
     late_hosts: Mapping[int, int] = field(default_factory=dict)
+    # Stages of the pipeline with this share more of work, taken from the others: an uneven distribution of layers.
     heavy_stages: Mapping[int, float] = field(default_factory=dict)
+    # Ranks that stand still once, in the middle of a step: nanoseconds by rank and step, `{(21, 14): 200_000_000}`.
     stalls: Mapping[tuple[int, int], int] = field(default_factory=dict)
-    absent: frozenset[int] = frozenset()
-    truncated: frozenset[int] = frozenset()
+    absent: frozenset[int] = frozenset()  # ranks without a result
+    truncated: frozenset[int] = frozenset()  # ranks whose result is cut off in the middle
+    # clock_ms, drift: standard deviations of the offsets between hosts' clocks, and of their speeds.
     clock_ms: float = 3.0
     drift: float = 1e-6
 
@@ -154,22 +139,14 @@ class Stage:
 
 @dataclass
 class Job:
-    """A simulated job.
+    """A simulated job."""
 
-    Attributes
-    ----------
-    plan, faults, seed
-        The arguments of :func:`simulate`.
-    stages
-        The operators of each stage.
-    clock_ns, clock_rate
-        The error of each rank's clock: a constant offset, and a rate in nanoseconds per nanosecond.
-    """
-
+    # plan, faults, seed: the arguments of `simulate`.
     plan: Plan
     faults: Faults
     seed: int
-    stages: list[Stage]
+    stages: list[Stage]  # the operators of each stage
+    # clock_ns, clock_rate: the error of each rank's clock: a constant offset, and a rate in nanoseconds per nanosecond.
     clock_ns: Int64
     clock_rate: Floats
 
@@ -281,17 +258,7 @@ def _program(plan: Plan, stage: int) -> list[Op]:
 
 
 def simulate(plan: Plan, faults: Faults | None = None, seed: int = 0) -> Job:
-    """Simulate a job.
-
-    Parameters
-    ----------
-    plan
-        The size of the job, such as ``SIZES[64]``.
-    faults
-        The faults; by default none.
-    seed
-        Seed of the jitter and of the clocks, which are the same with and without faults.
-    """
+    """Simulate a job."""
     faults = faults or Faults()
     random = np.random.default_rng(seed)
     hosts = np.arange(plan.ranks) // plan.ranks_per_host

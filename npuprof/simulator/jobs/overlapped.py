@@ -51,30 +51,19 @@ class OverlappedPlan:
 
 @dataclass(frozen=True)
 class OverlappedJob:
-    """A simulated job: true times from 0 on, of shape (ranks, kernels) and (ranks, collectives).
+    """A simulated job: true times from 0 on, of shape (ranks, kernels) and (ranks, collectives)."""
 
-    Attributes
-    ----------
-    plan
-        The size of the job.
-    kinds, steps
-        The type and the step of each kernel.
-    start_ns, end_ns
-        Start and end of each kernel.
-    arrived_ns, done_ns
-        Start and end of each collective.
-    clock_ns
-        The error of each rank's clock.
-    """
-
-    plan: OverlappedPlan
+    plan: OverlappedPlan  # the size of the job
+    # kinds, steps: the type and the step of each kernel.
     kinds: tuple[str, ...]
     steps: Int64
+    # start_ns, end_ns: start and end of each kernel.
     start_ns: Int64
     end_ns: Int64
+    # arrived_ns, done_ns: start and end of each collective.
     arrived_ns: Int64
     done_ns: Int64
-    clock_ns: Int64
+    clock_ns: Int64  # the error of each rank's clock
 
     @property
     def step_ns(self) -> float:

@@ -38,15 +38,7 @@ _NO_LINK = (
 
 
 def write(job: Job, parent: Path, *, kernels: bool = False) -> Path:
-    """Write the result of each rank as ``rank<N>_ascend_pt`` below a folder; return the folder.
-
-    Parameters
-    ----------
-    job, parent
-        The job, and the folder, which may exist.
-    kernels
-        Whether to write ``kernel_details.csv`` too, which is larger than the rest.
-    """
+    """Write the result of each rank as ``rank<N>_ascend_pt`` below a folder; return the folder."""
     for rank in job.recorded_ranks:
         write_rank(job, rank, parent / f"rank{rank}_ascend_pt", kernels=kernels)
     return parent

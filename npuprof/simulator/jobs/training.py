@@ -38,54 +38,36 @@ _Key: TypeAlias = tuple[tuple[int, ...], int]
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """The size of a job, what its steps do, and its faults.
+    """The size of a job, what its steps do, and its faults."""
 
-    Attributes
-    ----------
-    tensor, pipeline, data, steps, ranks_per_host
-        The sizes of its groups, and the numbers of steps and of ranks on a host.
-    microbatches
-        Passes whose gradients are accumulated in a step.
-    layers, buckets, moving_ns
-        Layers of a stage; buckets of gradients, and the transfer of one.
-    overlapped
-        Whether buckets move during the last backward pass of a step, and not after it.
-    loader_ns, prefetches
-        The time to load a batch, and whether that happens during the step before.
-    evaluate_every, checkpoint_every
-        After how many steps one more forward pass is made, and the first replica writes a checkpoint; 0 for never.
-    uneven
-        The relative variation of the lengths of sequences, alike on all ranks of a replica.
-    jitter
-        The relative variation of kernels.
-    clock_ns, drift
-        Standard deviations of the offsets of hosts' clocks, and of their speeds.
-    barrier
-        Whether all ranks meet in a collective at the end of each step.
-    slow_ranks, thermal, late_hosts
-        Ranks whose kernels take longer by a share; ranks that slow down, by a share at the end; hosts that begin each
-        step late, by nanoseconds.
-    """
-
+    # tensor, pipeline, data, steps, ranks_per_host: the sizes of its groups, and the numbers of steps and of ranks on a
+    # host.
     tensor: int = 1
     pipeline: int = 1
     data: int = 4
     steps: int = 5
     ranks_per_host: int = 4
-    microbatches: int = 1
+    microbatches: int = 1  # passes whose gradients are accumulated in a step
+    # layers, buckets, moving_ns: layers of a stage; buckets of gradients, and the transfer of one.
     layers: int = 4
     buckets: int = 3
     moving_ns: int = 5 * _MS
-    overlapped: bool = True
+    overlapped: bool = True  # whether buckets move during the last backward pass of a step, and not after it
+    # loader_ns, prefetches: the time to load a batch, and whether that happens during the step before.
     loader_ns: int = 2 * _MS
     prefetches: bool = True
+    # evaluate_every, checkpoint_every: after how many steps one more forward pass is made, and the first replica writes
+    # a checkpoint; 0 for never.
     evaluate_every: int = 0
     checkpoint_every: int = 0
-    uneven: float = 0.0
-    jitter: float = 0.01
+    uneven: float = 0.0  # the relative variation of the lengths of sequences, alike on all ranks of a replica
+    jitter: float = 0.01  # the relative variation of kernels
+    # clock_ns, drift: standard deviations of the offsets of hosts' clocks, and of their speeds.
     clock_ns: int = 2 * _MS
     drift: float = 1e-6
-    barrier: bool = False
+    barrier: bool = False  # whether all ranks meet in a collective at the end of each step
+    # slow_ranks, thermal, late_hosts: ranks whose kernels take longer by a share; ranks that slow down, by a share at
+    # the end; hosts that begin each step late, by nanoseconds.
     slow_ranks: Mapping[int, float] = field(default_factory=dict)
     thermal: Mapping[int, float] = field(default_factory=dict)
     late_hosts: Mapping[int, int] = field(default_factory=dict)

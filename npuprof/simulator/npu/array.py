@@ -275,26 +275,7 @@ class NpuArray(DeviceArray, ArrayMethods, NDArrayOperatorsMixin):
 def array(
     values: Any, dtype: npt.DTypeLike | None = None, *, device: int = 0, stream: Stream | None = None
 ) -> NpuArray:
-    """Copy values from the host to a simulated NPU.
-
-    Parameters
-    ----------
-    values
-        As for ``np.array``; an array on a device is copied from the device.
-    dtype
-        The data type, converted on the host.
-    device
-        Number of the device.
-    stream
-        The stream of the copy; by default the calling thread's.
-
-    Raises
-    ------
-    TypeError
-        If NPUs lack the data type.
-    ValueError
-        If the device does not exist.
-    """
+    """Copy values from the host to a simulated NPU."""
     with in_stream(stream):
         if isinstance(values, NpuArray):
             moved = values.to_device(device)

@@ -41,11 +41,6 @@ def apply_ufunc(like: DeviceArray, ufunc: np.ufunc, method: str, inputs: _Inputs
     -------
     NpuArray, tuple of NpuArray or None
         The ufunc's result; ``NotImplemented`` for unknown types of operands.
-
-    Raises
-    ------
-    TypeError
-        If there is no operator for the ufunc.
     """
     out = options.get("out") or ()
     if not all(map(_is_known, inputs)) or not all(each is None or _is_known(each) for each in out):
@@ -193,11 +188,6 @@ def apply_function(
     -------
     object
         NumPy's result, with arrays of the device; ``NotImplemented`` for unknown types.
-
-    Raises
-    ------
-    TypeError
-        If there is no operator for the function; the host never computes it silently.
     """
     if not all(kind is np.ndarray or kind is np.memmap or issubclass(kind, DeviceArray) for kind in types):
         return NotImplemented

@@ -74,13 +74,7 @@ def product_kernel(extent: Extent, dtype: str) -> Kernel:
 def apply_generalised(
     like: DeviceArray, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]
 ) -> Any:
-    """Compute the ufuncs that are products: ``np.matmul``, and products of vectors in newer NumPy.
-
-    Raises
-    ------
-    TypeError
-        For a method other than the call, for ``axes`` and ``axis``, and for other generalised ufuncs.
-    """
+    """Compute the ufuncs that are products: ``np.matmul``, and products of vectors in newer NumPy."""
     extent_of = _UFUNC_EXTENTS.get(ufunc.__name__)
     if method != "__call__" or extent_of is None or options.keys() & {"axes", "axis", "keepdims"}:
         raise unsupported(f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}"))

@@ -47,11 +47,6 @@ class Event:
 class Stream:
     """A queue of tasks of a simulated NPU, which run in order; streams run concurrently.
 
-    Parameters
-    ----------
-    device
-        Number of the device.
-
     Examples
     --------
     >>> side = npu.Stream()
@@ -183,23 +178,13 @@ class Block:
 
 
 class DeviceArray:
-    """An array of a simulated device, without NumPy's interface.
-
-    Attributes
-    ----------
-    _values
-        The values. A view shares them with its base, as in NumPy.
-    _block
-        The memory of the device; a view has its base's.
-    _device_id
-        Number of the device.
-    """
+    """An array of a simulated device, without NumPy's interface."""
 
     __slots__ = ("__weakref__", "_block", "_device_id", "_values")
 
-    _values: Records
-    _block: Block
-    _device_id: int
+    _values: Records  # the values. A view shares them with its base, as in NumPy.
+    _block: Block  # the memory of the device; a view has its base's
+    _device_id: int  # number of the device
 
     @classmethod
     def _make(cls: type[_Array], values: Any, device_id: int, block: Block | None = None) -> _Array:

@@ -28,13 +28,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read one analysis.
-
-    Raises
-    ------
-    SourceError
-        If the path is not an analysis, or none of its files can be read.
-    """
+    """Read one analysis."""
     return _reading(path, whole=True)
 
 

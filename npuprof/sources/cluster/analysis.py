@@ -37,13 +37,7 @@ class ClusterReading(ResultReading):
         self._layout = layout
 
     def run(self, *, whole: bool = True) -> None:
-        """Read every file, or only the small ones for a description.
-
-        Raises
-        ------
-        SourceError
-            If no file could be read: the first error.
-        """
+        """Read every file, or only the small ones for a description."""
         files, statistics = self._layout.files, self.decoded.statistics
         readers: dict[Kind, Callable[[Path], object]] = {
             "steps": lambda path: self._keep_steps(read_steps(path, self.notes)),

@@ -40,24 +40,12 @@ _LINKS = re.compile(rb'"Transport Type"\s*:')
 
 @dataclass(frozen=True)
 class ClusterFiles:
-    """The files of one analysis.
+    """The files of one analysis."""
 
-    Attributes
-    ----------
-    root
-        Its directory, or the single file.
-    files
-        The file of each kind.
-    others
-        Further files of these kinds, which are not read.
-    recipes
-        CSV files of recipes, in a folder for each recipe.
-    """
-
-    root: Path
-    files: dict[Kind, Path]
-    others: tuple[Path, ...] = ()
-    recipes: tuple[Path, ...] = ()
+    root: Path  # its directory, or the single file
+    files: dict[Kind, Path]  # the file of each kind
+    others: tuple[Path, ...] = ()  # further files of these kinds, which are not read
+    recipes: tuple[Path, ...] = ()  # CSV files of recipes, in a folder for each recipe
 
 
 def find(path: Path) -> ClusterFiles | None:

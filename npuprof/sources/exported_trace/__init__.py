@@ -28,24 +28,12 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read the first run of a trace.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read, or is not such a trace.
-    """
+    """Read the first run of a trace."""
     return read_runs(path)[0]
 
 
 def read_runs(path: Path) -> list[Decoded]:
-    """Read all runs of a trace.
-
-    Raises
-    ------
-    SourceError
-        As :func:`read`.
-    """
+    """Read all runs of a trace."""
     heads = heads_of(path)
     if not heads:
         raise SourceError(f"{path} is no Chrome trace of npuprof that can be read: export the run again")
@@ -56,13 +44,7 @@ def read_runs(path: Path) -> list[Decoded]:
 
 
 def save_runs(path: Path, folder: Path) -> None:
-    """Save each run of a trace of several below a folder.
-
-    Raises
-    ------
-    SourceError
-        As :func:`read`.
-    """
+    """Save each run of a trace of several below a folder."""
     for number, decoded in enumerate(read_runs(path)):
         rank = decoded.info.rank
         saved.write(folder / f"{number:05}{'' if rank is None else f'_rank{rank}'}", decoded)

@@ -24,10 +24,6 @@ class GrowingTable:
 
     Parameters
     ----------
-    dtypes
-        The dtype of each column.
-    arguments
-        The key of a column's value in a row; by default its name.
     lost
         Called with the number of values that are not of their column's dtype; they are taken as absent.
     """

@@ -53,13 +53,7 @@ class Head(msgspec.Struct):
 
 
 def heads_of(path: Path) -> list[Head]:
-    """Return the descriptions of the runs in a trace; empty if it is no Chrome trace of npuprof.
-
-    Raises
-    ------
-    SourceError
-        If a later version wrote it.
-    """
+    """Return the descriptions of the runs in a trace; empty if it is no Chrome trace of npuprof."""
     try:
         if not path.is_file() or RUN.encode() not in read_head(path, _HEAD_BYTES) or not is_trace(path):
             return []

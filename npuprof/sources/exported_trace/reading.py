@@ -42,13 +42,6 @@ _LATEST_NS = 1 << 62
 class ExportedTraceReading:
     """Gathers the events of a trace.
 
-    Parameters
-    ----------
-    path
-        The file.
-    heads
-        The descriptions of its runs.
-
     Attributes
     ----------
     notes

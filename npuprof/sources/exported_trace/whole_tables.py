@@ -24,35 +24,15 @@ from npuprof.tables.schema import SCHEMA
 
 @dataclass(frozen=True)
 class Gathered:
-    """The rows of a run.
+    """The rows of a run."""
 
-    Attributes
-    ----------
-    rows
-        Those of each table that have a number in the file.
-    drawn
-        The samples that viewers draw, which have none.
-    statistics
-        Those of the vendor's sums.
-    """
-
-    rows: dict[str, GrowingTable] = field(default_factory=dict)
-    drawn: dict[str, GrowingTable] = field(default_factory=dict)
-    statistics: dict[str, GrowingTable] = field(default_factory=dict)
+    rows: dict[str, GrowingTable] = field(default_factory=dict)  # those of each table that have a number in the file
+    drawn: dict[str, GrowingTable] = field(default_factory=dict)  # the samples that viewers draw, which have none
+    statistics: dict[str, GrowingTable] = field(default_factory=dict)  # those of the vendor's sums
 
 
 def decoded_run(head: Head, path: Path, gathered: Gathered, file_notes: Notes) -> Decoded:
-    """Return a run of a trace.
-
-    Parameters
-    ----------
-    head, path
-        The description of the run, and the file.
-    gathered
-        The rows of the run.
-    file_notes
-        The notes of reading the file, which are added to those of the run.
-    """
+    """Return a run of a trace."""
     notes = notes_of(head)
     notes.extend(file_notes)
     decoded = Decoded(_tables(head, path, gathered, notes), info_of(head, path, notes), notes)

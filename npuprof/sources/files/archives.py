@@ -71,21 +71,11 @@ _DAMAGE = (
 
 @dataclass(eq=False)
 class Unpacked:
-    """The content of an archive in a private folder, which exists as long as this object, or until :meth:`remove`.
+    """The content of an archive in a private folder, which exists as long as this object, or until :meth:`remove`."""
 
-    Attributes
-    ----------
-    archive
-        The file.
-    folder
-        The folder of the content, named like the archive.
-    problems
-        Number of skipped members by reason.
-    """
-
-    archive: Path
-    folder: Path
-    problems: dict[str, int] = field(default_factory=dict)
+    archive: Path  # the file
+    folder: Path  # the folder of the content, named like the archive
+    problems: dict[str, int] = field(default_factory=dict)  # number of skipped members by reason
     remove: Callable[[], object] = lambda: None
 
     def places(self) -> Iterator[Path]:
@@ -122,13 +112,7 @@ def is_archive(path: Path) -> bool:
 
 
 def refuse_other_archive(path: Path, head: bytes) -> None:
-    """Check by the first bytes that a file is no archive of an unsupported kind.
-
-    Raises
-    ------
-    SourceError
-        If it is.
-    """
+    """Check by the first bytes that a file is no archive of an unsupported kind."""
     for magic, kind in _OTHERS.items():
         if head.startswith(magic):
             raise SourceError(
@@ -150,20 +134,7 @@ def packed_in(folder: Path) -> list[Path]:
 
 
 def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
-    """Copy the content of an archive into a private folder.
-
-    Parameters
-    ----------
-    path
-        The archive.
-    limits
-        The limits; by default those of :class:`.members.Limits` and the free disk space.
-
-    Raises
-    ------
-    SourceError
-        If it is damaged, encrypted, empty, or holds more than the limits allow: the folder is then removed.
-    """
+    """Copy the content of an archive into a private folder."""
     with _new_folder(path) as unpacked:
         copier = Copier(path, unpacked.folder, limits or Limits.of(path, unpacked.folder), problems=unpacked.problems)
         _copy(path, copier)
@@ -174,13 +145,7 @@ def unpack(path: Path, limits: Limits | None = None) -> Unpacked:
 
 
 def unpack_runs(path: Path, write: Callable[[Path], None]) -> Unpacked:
-    """Return a private folder with the runs of a file, which `write` puts into it.
-
-    Raises
-    ------
-    SourceError
-        If there is no space, or `write` raises it: the folder is then removed.
-    """
+    """Return a private folder with the runs of a file, which `write` puts into it."""
     with _new_folder(path) as unpacked:
         write(unpacked.folder)
     return unpacked
@@ -310,13 +275,7 @@ def _is_header(block: bytes) -> bool:
 
 
 def _directory(path: Path) -> tuple[int, int]:
-    """Return the size in bytes of a zip's directory, which is read as a whole, and its number of entries.
-
-    Raises
-    ------
-    zipfile.BadZipFile
-        If the directory is missing.
-    """
+    """Return the size in bytes of a zip's directory, which is read as a whole, and its number of entries."""
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(size - _END.size - _MAX_COMMENT_BYTES - _END_64_PLACE.size - _END_64.size, 0))

@@ -40,15 +40,7 @@ def as_utf8(content: bytes, head: bytes = b"") -> bytes:
 
 
 class Converted(io.RawIOBase):
-    """A stream that converts each block.
-
-    Parameters
-    ----------
-    stream
-        The stream, which stays open.
-    convert
-        Called with each block and, at the end, with no bytes; returns the converted bytes.
-    """
+    """A stream that converts each block."""
 
     def __init__(self, stream: io.BufferedIOBase, convert: Callable[[bytes], bytes]) -> None:
         self._stream, self._convert = stream, convert

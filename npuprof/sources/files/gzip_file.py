@@ -72,16 +72,7 @@ def read_tail(path: Path, size: int) -> bytes:
 
 
 def read_whole(path: Path, max_bytes: int) -> tuple[bytes, str]:
-    """Return a file's content, and a description of the damage of its archive; empty if it is intact.
-
-    Raises
-    ------
-    SourceError
-        If the content is larger than `max_bytes` or than the memory that is free, or no archive of such a file would
-        shrink so much.
-    OSError
-        If the file cannot be read.
-    """
+    """Return a file's content, and a description of the damage of its archive; empty if it is intact."""
     if is_zipped(path):
         return _unpack(path, max_bytes)
     size = path.stat().st_size

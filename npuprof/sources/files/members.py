@@ -47,18 +47,12 @@ class Content(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of an archive's contents.
+    """The limits of an archive's contents."""
 
-    Attributes
-    ----------
-    total_bytes, members
-        Total bytes of all files, and number of members of any kind.
-    why
-        Reason of the limit, and what to do.
-    """
-
+    # total_bytes, members: total bytes of all files, and number of members of any kind.
     total_bytes: int = 64 << 30
     members: int = 200_000
+    # Reason of the limit, and what to do.
     why: str = "more than any such archive of a result: if it is one, unpack it yourself and load that"
 
     @classmethod
@@ -75,25 +69,15 @@ class Limits:
 
 @dataclass
 class Copier:
-    """Copies members into a folder, and counts them.
+    """Copies members into a folder, and counts them."""
 
-    Attributes
-    ----------
-    archive, folder, limits
-        The archive, the folder, and the limits.
-    files
-        The number of copied files.
-    problems
-        Number of skipped members by reason.
-    look_ahead
-        Counts the members of an archive without a directory, before many of them are copied.
-    """
-
+    # archive, folder, limits: the archive, the folder, and the limits.
     archive: Path
     folder: Path
     limits: Limits
-    files: int = 0
-    problems: dict[str, int] = field(default_factory=dict)
+    files: int = 0  # the number of copied files
+    problems: dict[str, int] = field(default_factory=dict)  # number of skipped members by reason
+    # Counts the members of an archive without a directory, before many of them are copied.
     look_ahead: Callable[[], int] = lambda: 0
     _members: int = 0
     _bytes: int = 0
@@ -103,37 +87,19 @@ class Copier:
         self.problems[problem] = self.problems.get(problem, 0) + count
 
     def count_member(self) -> None:
-        """Count a member of any kind.
-
-        Raises
-        ------
-        SourceError
-            If there are too many.
-        """
+        """Count a member of any kind."""
         self._members += 1
         self.expect_members(self._members)
         if self._members == _MANY_MEMBERS:
             self.expect_members(self.look_ahead())
 
     def expect_members(self, count: int) -> None:
-        """Check how many members of any kind there are.
-
-        Raises
-        ------
-        SourceError
-            If there are too many.
-        """
+        """Check how many members of any kind there are."""
         if count > self.limits.members:
             raise SourceError(f"{self.archive} holds more than {self.limits.members} files; is it another archive?")
 
     def count_bytes(self, count: int) -> None:
-        """Count unpacked bytes.
-
-        Raises
-        ------
-        SourceError
-            If there are too many.
-        """
+        """Count unpacked bytes."""
         self._bytes += count
         if self._bytes > self.limits.total_bytes:
             raise SourceError(
@@ -146,10 +112,6 @@ class Copier:
 
         Parameters
         ----------
-        name
-            Its path in the archive.
-        content
-            Its content; if reading fails, the bytes read so far are kept.
         modified_s
             Modification time, in seconds of the epoch; it determines the newest of several exports.
         """
@@ -210,13 +172,7 @@ class _Counted:
 
 
 def from_zip(archive: zipfile.ZipFile, copier: Copier) -> None:
-    """Copy the files of a zip.
-
-    Raises
-    ------
-    SourceError
-        If there are too many, or their total size is too large.
-    """
+    """Copy the files of a zip."""
     for info in archive.infolist():
         copier.count_member()
         kind = stat.S_IFMT(info.external_attr >> 16)

@@ -64,15 +64,7 @@ def too_large(size_bytes: int) -> str:
 
 
 def left_out(what: str, needed_bytes: int) -> str:
-    """Return that something is left out, since its memory does not suffice, and how to have it; empty if it does.
-
-    Parameters
-    ----------
-    what
-        What needs the memory, such as ``findings are``.
-    needed_bytes
-        The most memory that it takes, beside the tables.
-    """
+    """Return that something is left out, since its memory does not suffice, and how to have it; empty if it does."""
     if needed_bytes <= ALWAYS_BYTES or needed_bytes <= (free := free_memory()):
         return ""
     return (
@@ -82,13 +74,7 @@ def left_out(what: str, needed_bytes: int) -> str:
 
 
 def refuse_too_large(path: Path, size_bytes: int) -> None:
-    """Check that the data to read from a file fits into memory.
-
-    Raises
-    ------
-    SourceError
-        If it does not.
-    """
+    """Check that the data to read from a file fits into memory."""
     if problem := too_large(size_bytes):
         raise SourceError(f"{path} is too large: {problem}; free some, or load it on a larger machine")
 
@@ -108,13 +94,7 @@ def _cached_bytes(path: Path) -> int:
 
 
 def written_parts(file: BinaryIO) -> list[tuple[int, int]]:
-    """Return the ranges of bytes that were written to a file; the whole file if it is small or the system does not say.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    """
+    """Return the written ranges of a file; the whole file if it is small or the system does not say."""
     size = os.fstat(file.fileno()).st_size
     if size <= ALWAYS_BYTES or not hasattr(os, "SEEK_DATA"):
         return [(0, size)]
@@ -133,13 +113,7 @@ def written_parts(file: BinaryIO) -> list[tuple[int, int]]:
 
 
 def read_without_holes(path: Path) -> bytes | None:
-    """Return the written bytes of a text file without the zeros at its holes; None for a file without holes.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    """
+    """Return the written bytes of a text file without the zeros at its holes; None for a file without holes."""
     with path.open("rb") as file:
         parts = written_parts(file)
         if sum(end - start for start, end in parts) == os.fstat(file.fileno()).st_size:

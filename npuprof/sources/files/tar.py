@@ -33,26 +33,12 @@ _BEHIND_END = "data after its end: bytes are damaged or gone, or several archive
 
 
 def header(block: bytes) -> tarfile.TarInfo:
-    """Parse the header of a member.
-
-    Raises
-    ------
-    tarfile.HeaderError
-        If the block is not a header: its checksum is wrong, or it ends the archive.
-    """
+    """Parse the header of a member."""
     return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
 
 
 def from_tar(stream: Content, copier: Copier) -> None:
-    """Copy the files of a tar archive.
-
-    Raises
-    ------
-    SourceError
-        If there are too many, or their total size is too large.
-    tarfile.TarError
-        If the archive is truncated or damaged.
-    """
+    """Copy the files of a tar archive."""
     facts: dict[bytes, bytes] = {}
     is_described = False  # whether the previous block was a header of the next member
     while True:
@@ -163,13 +149,7 @@ class _Body:
 
 
 def _facts(content: bytes) -> dict[bytes, bytes]:
-    """Parse a ``pax`` header: path, size and time of the next member, and whether the member is sparse.
-
-    Raises
-    ------
-    tarfile.ReadError
-        If the header is damaged: without its path, the member would get a wrong name.
-    """
+    """Parse a ``pax`` header: path, size and time of the next member, and whether the member is sparse."""
     facts, place = {}, 0
     while match := _FACT.match(content, place):
         end = place + int(match[1])

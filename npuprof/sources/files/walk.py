@@ -18,21 +18,11 @@ _Result = TypeVar("_Result")
 
 @dataclass
 class Walk(Generic[_Result]):
-    """The results of a walk.
+    """The results of a walk."""
 
-    Attributes
-    ----------
-    results
-        In order of paths.
-    problems
-        Unreadable directories, which may hold more results.
-    left_out
-        Files that were not opened, such as archives.
-    """
-
-    results: list[_Result] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    results: list[_Result] = field(default_factory=list)  # in order of paths
+    problems: list[str] = field(default_factory=list)  # unreadable directories, which may hold more results
+    left_out: list[str] = field(default_factory=list)  # files that were not opened, such as archives
 
 
 def walk(
@@ -47,17 +37,6 @@ def walk(
     """Visit the directories below `root`, level by level; usually a recognised directory is not descended into.
 
     A directory that is reached twice, through a link, is visited once.
-
-    Parameters
-    ----------
-    root
-        The directory to begin with; it is not itself recognised.
-    recognise
-        Returns the results in a directory; empty for a directory around others.
-    ends
-        Whether a directory with this result is not descended into.
-    max_depth, max_directories, max_results
-        Limits at which the walk stops; the result says so.
     """
     result: Walk[_Result] = Walk()
     pending = deque([(root, 0)])

@@ -18,13 +18,7 @@ _NEEDED = ("api", "tasks", "kernels")  # tables that every run on a device has
 
 
 def read_forms(path: Path, forms: Forms | None) -> Decoded:
-    """Read the forms, each only if needed.
-
-    Raises
-    ------
-    SourceError
-        If none can be read: the first error.
-    """
+    """Read the forms, each only if needed."""
     if forms is None:
         raise SourceError(f"{path} no longer holds a result; give the directory of a result")
     parts: list[ResultForm] = []

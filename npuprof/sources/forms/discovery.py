@@ -31,22 +31,13 @@ _OF_FRONT_END = ("profiler_info", "profiler_metadata")
 
 @dataclass(frozen=True)
 class Forms:
-    """The forms of one run; None for a missing form.
+    """The forms of one run; None for a missing form."""
 
-    Attributes
-    ----------
-    text, raw
-        Functions that read the text result and the raw data.
-    database
-        The databases.
-    describe
-        A function that returns the facts in the small files of the run.
-    """
-
+    # text, raw: functions that read the text result and the raw data.
     text: Callable[[], Decoded] | None
-    database: databases.DatabaseFiles | None
+    database: databases.DatabaseFiles | None  # the databases
     raw: Callable[[], Decoded] | None
-    describe: Callable[[], Info]
+    describe: Callable[[], Info]  # A function that returns the facts in the small files of the run
 
     @property
     def count(self) -> int:

@@ -30,12 +30,6 @@ def framework_clock(
 
     Parameters
     ----------
-    info
-        The content of ``profiler_info.json``.
-    sides
-        The control files of the raw directory, if any.
-    notes
-        Receives the assumptions.
     collector
         The writer of the files. MindSpore always writes the system counter of the raw directory's host side.
     epoch_ns

@@ -50,22 +50,13 @@ class PaddedBytes:
 
 @dataclass(frozen=True)
 class Records:
-    """The payloads of one file.
+    """The payloads of one file."""
 
-    Attributes
-    ----------
-    content
-        The file.
-    start, length
-        The first byte and the size in bytes of each payload.
-    fixed_bytes
-        The length of the fixed part, complete in every payload.
-    """
-
-    content: PaddedBytes
+    content: PaddedBytes  # the file
+    # start, length: the first byte and the size in bytes of each payload.
     start: Int64
     length: Int64
-    fixed_bytes: int
+    fixed_bytes: int  # the length of the fixed part, complete in every payload
 
     def column(self, offset: int, dtype: str) -> npt.NDArray[Any]:
         """Return a word in the fixed part of every record."""

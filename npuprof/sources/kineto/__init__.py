@@ -50,13 +50,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read one trace, plain or gzipped.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or is not such a trace.
-    """
+    """Read one trace, plain or gzipped."""
     decoded = Decoded()
     notes = decoded.notes
     try:
@@ -78,13 +72,7 @@ def read(path: Path) -> Decoded:
 
 
 def ranks_in(path: Path) -> MergedRanks | None:
-    """Return the ranks of a file into which those of several were merged; None for the trace of one.
-
-    Raises
-    ------
-    SourceError
-        As :func:`read`.
-    """
+    """Return the ranks of a file into which those of several were merged; None for the trace of one."""
     notes = Notes()
     return merged_ranks(gather(read_events(path, notes, exact=True), notes, path.name, KINETO), path)
 

@@ -58,46 +58,27 @@ _KINDS_OF_GROUPS = (
 
 @dataclass(frozen=True)
 class TraceFacts:
-    """Facts before and after the events of a file.
+    """Facts before and after the events of a file."""
 
-    Attributes
-    ----------
-    base_ns
-        The origin of the times, UTC epoch nanoseconds; 0 for absolute times.
-    options
-        The profiler's options, named as in npuprof.
-    rank, world_size, backend
-        The rank of the process in a distributed run, the number of ranks, and the library that they communicate with.
-    groups
-        Purpose and ranks of the process groups, by their names.
-    gpu, host
-        The name of the first GPU and of the machine, or empty.
-    versions
-        Of CUDA or HIP, and of NCCL.
-    first_ns
-        The start of the first slice in the file, which is near the first one in time; None without one.
-    """
-
-    base_ns: int = 0
-    options: dict[str, Any] = field(default_factory=dict)
+    base_ns: int = 0  # the origin of the times, UTC epoch nanoseconds; 0 for absolute times
+    options: dict[str, Any] = field(default_factory=dict)  # the profiler's options, named as in npuprof
+    # rank, world_size, backend: the rank of the process in a distributed run, the number of ranks, and the library that
+    # they communicate with.
     rank: int | None = None
     world_size: int | None = None
     backend: str = ""
+    # Purpose and ranks of the process groups, by their names.
     groups: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # gpu, host: the name of the first GPU and of the machine, or empty.
     gpu: str = ""
     host: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)  # of CUDA or HIP, and of NCCL
+    # The start of the first slice in the file, which is near the first one in time; None without one.
     first_ns: int | None = None
 
 
 def read_facts(path: Path) -> TraceFacts:
-    """Return the facts at both ends of a file, and those of its name where the file has none.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
-    """
+    """Return the facts at both ends of a file, and those of its name where the file has none."""
     head = read_head(path, _HEAD_BYTES)
     before, after = _around_events(head)
     if _JOB.search(before) and _job(before) is None:

@@ -42,23 +42,12 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass
 class MergedRanks:
-    """The ranks of a file: which each process is of, and for processes that several share, each launch.
+    """The ranks of a file: which each process is of, and for processes that several share, each launch."""
 
-    Attributes
-    ----------
-    hosts
-        The processes that launched device work, one a rank, in the order of the ranks.
-    ranks
-        Their ranks: as names of processes tell them, or else numbered.
-    of_process
-        The place in `hosts` of each process.
-    of_launch
-        The place in `hosts` of each correlation, for devices that processes share.
-    """
-
-    hosts: list[Any]
-    ranks: list[int]
-    of_process: dict[Any, int] = field(default_factory=dict)
+    hosts: list[Any]  # the processes that launched device work, one a rank, in the order of the ranks
+    ranks: list[int]  # their ranks: as names of processes tell them, or else numbered
+    of_process: dict[Any, int] = field(default_factory=dict)  # the place in `hosts` of each process
+    # The place in `hosts` of each correlation, for devices that processes share.
     of_launch: dict[int, int] = field(default_factory=dict)
 
     def place_of(self, event: Event) -> int:
@@ -85,13 +74,7 @@ class SeveralRanksError(SourceError):
 
 
 def merged_ranks(trace: Trace, path: Path) -> MergedRanks | None:
-    """Return the ranks of a trace of several; None for the trace of one process.
-
-    Raises
-    ------
-    SourceError
-        If nothing tells which of several processes launched the work of a device.
-    """
+    """Return the ranks of a trace of several; None for the trace of one process."""
     calls, tasks = trace.slices["call"], trace.slices["task"]
     causes, key = (calls, "correlation") if len(calls) else (trace.slices["operator"], "external_id")
     if not len(causes):

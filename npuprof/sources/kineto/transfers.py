@@ -26,15 +26,6 @@ def sent_bytes(
 ) -> pd.DataFrame | None:
     """Return the bytes that this rank sent to each other one, in the form of the vendor's ``communication_matrix``.
 
-    Parameters
-    ----------
-    communication
-        The table, with `dst_rank`, `size_bytes` and `input_splits`.
-    groups
-        The ranks of the process groups, by the group's name.
-    rank
-        The rank of the run.
-
     Returns
     -------
     A row per operation, group and pair of ranks, which are numbered within the group; None if nothing is known.

@@ -34,13 +34,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read one snapshot.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read, is too large, is not a snapshot, or holds anything but plain values.
-    """
+    """Read one snapshot."""
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:

@@ -230,15 +230,6 @@ def read_history(segments: list[Any], traces: list[Any], notes: Notes, source: s
     ``allocated_sequence``, the number of its entry in the history of its device. Entries of older versions of torch
     have no times; ``sequence`` orders all.
     Column ``stack`` of ``allocations`` is its Python stack, the innermost frame first.
-
-    Parameters
-    ----------
-    segments, traces
-        ``segments`` and ``device_traces`` of the snapshot.
-    notes
-        Receives what was left out.
-    source
-        The name of the snapshot in notes.
     """
     read = _History(notes, source)
     for device, trace in enumerate(traces[:_MAX_DEVICES]):

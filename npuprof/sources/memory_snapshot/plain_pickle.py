@@ -48,13 +48,7 @@ def looks_like_pickle(head: bytes) -> bool:
 
 
 def load_plain(data: bytes, path: object) -> Any:
-    """Return the value that a pickle holds.
-
-    Raises
-    ------
-    SourceError
-        If it is damaged or holds anything but plain values; no part of it was executed.
-    """
+    """Return the value that a pickle holds."""
     _check(data, path)
     try:
         return _PlainUnpickler(io.BytesIO(data)).load()

@@ -92,8 +92,6 @@ def read(path: Path, part: SelectedPart = None) -> Decoded:
 
     Parameters
     ----------
-    path
-        A ``PROF_*`` directory, or the folder of an old chip's slices.
     part
         The selection, which saves joining other records; None for all. Rows outside of it may remain.
 
@@ -102,11 +100,6 @@ def read(path: Path, part: SelectedPart = None) -> Decoded:
     The tables `api`, `tasks`, `kernels`, `communication`, `communication_tasks`, `marks`, `memory`, `allocations`,
     `counters`, `links`, `overlap` and `steps`, and statistics such as the vendor's sums over graphs; the notes hold
     skipped and repaired records.
-
-    Raises
-    ------
-    SourceError
-        If the path is not a raw directory.
     """
     decoded, tables = _read(path, part)
     tables.make_all()
@@ -118,11 +111,6 @@ def read_lazily(path: Path) -> Decoded:
     """Decode and join the records of a raw directory; the tables of launches are made when they are touched.
 
     These are `api`, `tasks`, `kernels`, `links` and `overlap`, made of what is in memory: no file is read again.
-
-    Raises
-    ------
-    SourceError
-        As :func:`read`.
     """
     decoded, _ = _read(path, None)
     return decoded
@@ -145,13 +133,7 @@ def _read(path: Path, part: SelectedPart) -> tuple[Decoded, LazyTables]:
 
 
 def read_part(path: Path, selection: Selection) -> Decoded:
-    """Decode at least the selected part of a raw directory; see :func:`read`.
-
-    Raises
-    ------
-    SourceError
-        As :func:`read`, or if the run has no step of a selected number.
-    """
+    """Decode at least the selected part of a raw directory; see :func:`read`."""
     return read(path, selection)
 
 

@@ -52,24 +52,12 @@ def lacks_its_own_file(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read a recording.
-
-    Raises
-    ------
-    SourceError
-        If ``recording.json`` is damaged, or the recording holds no data at all.
-    """
+    """Read a recording."""
     return _read(path, None)
 
 
 def read_part(path: Path, selection: Selection) -> Decoded:
-    """Read the selected part of a recording, and possibly more; see :func:`read`.
-
-    Raises
-    ------
-    SourceError
-        As :func:`read`, or if the recording has no step of a selected number.
-    """
+    """Read the selected part of a recording, and possibly more; see :func:`read`."""
     return _read(path, selection)
 
 

@@ -23,17 +23,7 @@ _LOST = "rows may be missing or wrong; copy the recording again"
 
 
 def note_changes(directory: Path, sizes: Mapping[str, int], notes: Notes) -> None:
-    """Warn of each kind of change: files that are missing, shorter or longer, or have become links.
-
-    Parameters
-    ----------
-    directory
-        The recording.
-    sizes
-        The sizes of its files when it was written, by relative path.
-    notes
-        Receives the warnings, with the number of files.
-    """
+    """Warn of each kind of change: files that are missing, shorter or longer, or have become links."""
     leads_away = _leads_away(directory)
     missing, shorter, longer, linked = (dict[str, int]() for _ in range(4))
     for name, size in sizes.items():
@@ -102,14 +92,8 @@ def take_steps(
     ----------
     frames
         The recording's tables; `steps` and the column ``step`` of operators, kernels and communication are replaced.
-    steps
-        The table ``steps`` of the session; empty where ``step()`` was never called.
     collector
         The front end. Where no step was ended, that of torch_npu, torch or MindSpore is the whole window, and no step.
-    notes
-        Its ledger gets the session's steps in place of the steps that they replace.
-    source
-        What the steps were read from.
     """
     if len(steps):
         notes.ledger.replace("steps")
@@ -133,18 +117,9 @@ def assign(marks: pd.DataFrame, domains: Sequence[tuple[str, str, int]], notes: 
 
     Parameters
     ----------
-    marks
-        The table ``marks``, ordered by ``start_ns``.
     domains
         Message, domain and place of each call with a domain; the place counts from 0 among all markers of the
         message.
-    notes
-        Called with the number of calls without a marker.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The table with ``domain`` filled in for the matched markers.
     """
     kept = marks["message"].astype(object).map(lambda message: stored_message(str(message)))
     rows_of = kept.groupby(kept).indices

@@ -63,13 +63,7 @@ class Recovered:
 
 
 def read(path: Path, more: bytes = b"") -> Recovered:
-    """Read a journal up to 128 MiB, which is more than npuprof writes, and `more` of its end, which the file lacks.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    """
+    """Read a journal up to 128 MiB, which is more than npuprof writes, and `more` of its end, which the file lacks."""
     recovered = Recovered()
     decode = msgspec.json.Decoder(Start | JournalStep | JournalMark | Fact).decode
     with path.open("rb") as file:

@@ -32,24 +32,13 @@ _MOST_LATE_NS = 100_000  # from taking the stack of a call to the call
 
 @dataclass(frozen=True)
 class Lines:
-    """What a recording knows of lines.
+    """What a recording knows of lines."""
 
-    Attributes
-    ----------
-    statements
-        The table, with rows of line 0 between statements, while IPython compiles the next one, and between cells.
-    loops
-        The loops that ran, outer ones first.
-    calls
-        ``thread_id``, ``time_ns`` and ``stack`` of each call whose stack was taken.
-    cells
-        Begins and ends of the cells that ran, where the run spans cells.
-    """
-
+    # The table, with rows of line 0 between statements, while IPython compiles the next one, and between cells.
     statements: pd.DataFrame
-    loops: list[Loop]
-    calls: pd.DataFrame
-    cells: Spans | None = None
+    loops: list[Loop]  # the loops that ran, outer ones first
+    calls: pd.DataFrame  # `thread_id`, `time_ns` and `stack` of each call whose stack was taken
+    cells: Spans | None = None  # begins and ends of the cells that ran, where the run spans cells
 
 
 def decode(
@@ -59,23 +48,8 @@ def decode(
 
     Parameters
     ----------
-    columns
-        Lists by name, as :mod:`npuprof.sources.recording.lists` returns them.
-    path
-        The file, for messages.
-    epoch_ns
-        UTC epoch nanoseconds at zero of the run's monotonic clock.
-    stopped_ns
-        The end of the run in epoch nanoseconds; 0 if unknown.
-    notes
-        Receives how many iterations were only counted.
     cells
         Begins and ends of the cells that ran, where the run spans cells: a statement ends with its cell.
-
-    Raises
-    ------
-    SourceError
-        If the columns are not consistent.
     """
     _check(columns, path)
     last = int(columns["stopped_ns"][-1]) + epoch_ns if len(columns["stopped_ns"]) else 0
@@ -266,15 +240,7 @@ def _stacks(columns: Mapping[str, Any]) -> Any:
 
 
 def with_stacks(api: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
-    """Return the table ``api`` with a column ``stack``: that of the call whose stack was taken as it began.
-
-    Parameters
-    ----------
-    api
-        The table.
-    calls
-        As :attr:`Lines.calls`. Of the rows within one call, the outermost gets its stack.
-    """
+    """Return the table ``api`` with a column ``stack``: that of the call whose stack was taken as it began."""
     starts, threads = (api[name].to_numpy(np.int64) for name in ("start_ns", "thread_id"))
     codes = np.full(len(api), -1, np.int64)
     for thread in np.unique(calls["thread_id"].to_numpy(np.int64)).tolist():

@@ -19,22 +19,7 @@ _MAX_BYTES = 1 << 30
 
 
 def read(path: Path, kinds: Mapping[str, str], newer: Collection[str] = ()) -> dict[str, Any]:
-    """Read the lists in the file's single row: arrays of integers, and lists of strings.
-
-    Parameters
-    ----------
-    path
-        The file.
-    kinds
-        Arrow's name of the type of each column's values.
-    newer
-        Columns that files of older versions lack: they are empty then.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read, or lacks another column.
-    """
+    """Read the lists in the file's single row: arrays of integers, and lists of strings."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -73,18 +58,6 @@ def read_journal(path: Path, kinds: Mapping[str, str], notes: Notes, source: str
     """Concatenate the lists of all lines of a journal; each line continues the lists of those before.
 
     Lists of numbers may be packed: the base64 of their bytes.
-
-    Parameters
-    ----------
-    path, kinds
-        As for :func:`read`.
-    notes, source
-        Receives a warning of lines that are left out, under this name.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read.
     """
     fields: list[Any] = [
         (name, list[str] if kind == "string" else list[int] | str, msgspec.field(default_factory=list))
@@ -115,13 +88,7 @@ def _unpacked(column: list[Any] | str) -> list[Any]:
 
 
 def arrays(columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str], path: Path) -> dict[str, Any]:
-    """Return the columns as :func:`read` does, from lists.
-
-    Raises
-    ------
-    SourceError
-        If numbers have more than 64 bits.
-    """
+    """Return the columns as :func:`read` does, from lists."""
     try:
         return {
             name: values if kinds[name] == "string" else np.array(values, np.int64) for name, values in columns.items()

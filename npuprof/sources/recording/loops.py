@@ -26,14 +26,8 @@ def add_steps(decoded: Decoded, lines: Lines, line: int | None, collector: str, 
     ----------
     decoded
         The run; ``steps`` and the column ``step`` of its tables are replaced, if the cell has such a loop.
-    lines
-        The statements and loops of its cell.
     line
         The line of the loop that the user has chosen; None for the one that :func:`step_loop` returns.
-    collector
-        The front end.
-    of_cell
-        Whether the run is of one cell, which takes ``--step-line``.
     """
     weights = _weights(decoded.tables, lines)
     if line is not None:

@@ -34,20 +34,7 @@ _NO_DEVICE = (
 
 
 def read_native(path: Path, recording: Recording, part: SelectedPart) -> Decoded:
-    """Read the front end's output in a recording.
-
-    Parameters
-    ----------
-    path, recording
-        The recording, and its metadata.
-    part
-        The selected part; None for all.
-
-    Raises
-    ------
-    SourceError
-        If there is neither output nor sampled stacks, or the output cannot be read.
-    """
+    """Read the front end's output in a recording."""
     trace = path / TRACE_FILE_NAME
     if trace.is_file():
         decoded = kineto.read(trace)

@@ -44,22 +44,15 @@ _MOST_PARTS = 60  # folders and separators of a path that are looked at
 
 @dataclass(frozen=True)
 class Samples:
-    """Changes of the threads' stacks, and the tree of these stacks.
+    """Changes of the threads' stacks, and the tree of these stacks."""
 
-    Attributes
-    ----------
-    time_ns, thread_id, node
-        Shape (changes,): from this time on, the stack of the thread is this node; -1 for none.
-    stopped_ns
-        The end time of the last stacks.
-    node_parent, node_frame
-        Shape (nodes,): the caller's node, which has a lower number (-1 for none), and the function.
-    """
-
+    # time_ns, thread_id, node: shape (changes,): from this time on, the stack of the thread is this node; -1 for none.
     time_ns: Int64
     thread_id: Int64
     node: Int64
-    stopped_ns: int
+    stopped_ns: int  # the end time of the last stacks
+    # node_parent, node_frame: shape (nodes,): the caller's node, which has a lower number (-1 for none), and the
+    # function.
     node_parent: Int64
     node_frame: Int64
 
@@ -181,25 +174,11 @@ def read(path: Path, notes: Notes, cells: Spans | None = None, statements: pd.Da
 
     Parameters
     ----------
-    path
-        The Parquet file.
-    notes
-        Receives what was left out.
     cells
         When cells were executed, sorted and disjoint: a thread has no stack outside of them. None for the whole time.
     statements
         The stamped statements, which are calls of the code of the cell, each at its line; None for none. What samples
         saw while a statement ran is called by it, from its begin to its end.
-
-    Returns
-    -------
-    dict
-        The tables ``python`` and ``sampled_lines`` by name, in order of time.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or is not such a file.
     """
     return _frames(lists.read(path, _COLUMNS, _NEWER), path, notes, cells, statements)
 
@@ -211,26 +190,14 @@ def read_columns(
     cells: Spans | None = None,
     statements: pd.DataFrame | None = None,
 ) -> Frames:
-    """Return the tables of columns that the file at `path` would hold; see :func:`read`.
-
-    Raises
-    ------
-    SourceError
-        If the columns are not consistent.
-    """
+    """Return the tables of columns that the file at `path` would hold; see :func:`read`."""
     return _frames(lists.arrays(columns, _COLUMNS, path), path, notes, cells, statements)
 
 
 def read_journal(
     path: Path, notes: Notes, cells: Spans | None = None, statements: pd.DataFrame | None = None
 ) -> Frames:
-    """Read the samples written before the process was killed; see :func:`read`.
-
-    Raises
-    ------
-    SourceError
-        If no line can be read.
-    """
+    """Read the samples written before the process was killed; see :func:`read`."""
     columns = lists.read_journal(path, _COLUMNS, notes, SOURCE)
     columns["stopped_ns"] = columns["stopped_ns"][-1:] if len(columns["stopped_ns"]) else np.zeros(1, np.int64)
     return _frames(columns, path, notes, cells, statements)

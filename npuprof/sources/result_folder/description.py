@@ -27,15 +27,7 @@ _RANK_IN_NAME = re.compile(r"profiler_info_(\d+)\.json")
 
 
 class _Fields:
-    """The fields of a JSON object; a field of the wrong type is noted and left out.
-
-    Parameters
-    ----------
-    plain
-        The object; fields that were taken are removed from it.
-    source, notes
-        Its origin, and the receiver of reports.
-    """
+    """The fields of a JSON object; a field of the wrong type is noted and left out."""
 
     def __init__(self, plain: dict[str, Any], source: str, notes: Notes) -> None:
         self.plain = plain

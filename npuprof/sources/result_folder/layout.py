@@ -23,28 +23,15 @@ _MAX_LISTED = 10_000  # a directory of thousands of ranks is not a single result
 
 @dataclass(frozen=True)
 class ResultFiles:
-    """The paths of the parts of one result.
+    """The paths of the parts of one result."""
 
-    Attributes
-    ----------
-    root
-        The name of the result: the ``*_ascend_pt`` directory, or the single file.
-    output
-        The directory of result files; None for a single file.
-    trace
-        The timeline, if there is one.
-    profiler_info, metadata
-        ``profiler_info*.json`` and ``profiler_metadata.json``, if they are there.
-    raw
-        The ``PROF_*`` directories of the collector, oldest first.
-    """
-
-    root: Path
-    output: Path | None
-    trace: Path | None
+    root: Path  # the name of the result: the `*_ascend_pt` directory, or the single file
+    output: Path | None  # the directory of result files; None for a single file
+    trace: Path | None  # the timeline, if there is one
+    # profiler_info, metadata: `profiler_info*.json` and `profiler_metadata.json`, if they are there.
     profiler_info: Path | None = None
     metadata: Path | None = None
-    raw: tuple[Path, ...] = ()
+    raw: tuple[Path, ...] = ()  # the `PROF_*` directories of the collector, oldest first
 
     @property
     def framework(self) -> Path:

@@ -66,8 +66,6 @@ def operation_of(kernel: str, function: str) -> str | None:
     ----------
     kernel
         The symbol of the kernel: ``void vllm::cross_device_reduce_1stage<float, 2>(float*)``.
-    function
-        Its function alone: ``cross_device_reduce_1stage``.
 
     Returns
     -------

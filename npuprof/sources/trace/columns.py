@@ -94,19 +94,7 @@ class Trace:
 def gather(
     batches: Iterable[list[Event]], notes: Notes, source: str, layouts: Layouts = VENDOR, base_ns: int = 0
 ) -> Trace:
-    """Collect batches of events.
-
-    Parameters
-    ----------
-    batches
-        Batches of :func:`npuprof.sources.trace.events.read_events`.
-    notes, source
-        Receives the number of events without a time or of an unknown kind; the file's name.
-    layouts
-        The layouts of the arguments of slices.
-    base_ns
-        The origin of the times: UTC epoch nanoseconds.
-    """
+    """Collect batches of events."""
     trace = Trace()
     gatherer = _Gatherer(trace, notes, source, layouts, base_ns)
     for batch in batches:

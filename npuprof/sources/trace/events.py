@@ -114,17 +114,6 @@ def read_events(
     ----------
     path
         A JSON list of events, an object with ``traceEvents``, or one event per line; plain or gzipped.
-    notes
-        Receives the number of repairs and losses, under the file's name.
-    chunk_bytes
-        Characters of text to decode at a time.
-    exact
-        Whether times written as numbers are returned as text, not as floats.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or is not a timeline.
     """
 
     def reader(file: io.BufferedReader, notes: Notes) -> _Reader:

@@ -61,13 +61,7 @@ def mended(piece: bytes) -> Iterator[Mended]:
 
 
 def decoded_mended(raw: bytes, decode: Callable[[bytes], Any]) -> Any:
-    """Decode a text, mended if it must be.
-
-    Raises
-    ------
-    msgspec.DecodeError, UnicodeDecodeError, RecursionError
-        If mending does not help.
-    """
+    """Decode a text, mended if it must be."""
     try:
         return decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

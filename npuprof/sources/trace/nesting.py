@@ -55,11 +55,6 @@ def end_calls(lanes: Records, starts: Int64, durations: Int64, ids: Int64, paren
 
     On a thread a call ends before the next call of its caller begins, and no later than its caller. What begins after
     that end is of the nearest caller that still runs.
-
-    Returns
-    -------
-    durations, parents, count
-        The corrected columns, and how many calls have no return.
     """
     up = first_rows(ids, np.where(parents == ids, ABSENT, parents))
     up = np.where((up >= 0) & (lanes[up] == lanes), up, -1)

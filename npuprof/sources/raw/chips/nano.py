@@ -29,7 +29,6 @@ _TYPE_BITS = 7
 
 
 def read_tasks(device: RawDevice) -> DeviceTasks:
-    """Read the tasks of a device."""
     records, begin = _read(device, device.notes)
     end = begin + records["duration"].astype(np.uint64)
     start_ns = device.clock.counter.to_ns(begin)

@@ -31,24 +31,12 @@ _MOST_ISSUERS = 8  # issuers per stream: a stream is in few groups
 
 @dataclass(frozen=True)
 class Groups:
-    """Communication groups that AI CPUs serve; parallel arrays, a row per stream of a group.
+    """Communication groups that AI CPUs serve; parallel arrays, a row per stream of a group."""
 
-    Attributes
-    ----------
-    group
-        The group's hash.
-    rank_size
-        Its number of ranks.
-    stream
-        A stream on which its steps run.
-    issuer
-        The stream of the kernels that issue the steps.
-    """
-
-    group: Uint64
-    rank_size: Int64
-    stream: Int64
-    issuer: Int64
+    group: Uint64  # the group's hash
+    rank_size: Int64  # its number of ranks
+    stream: Int64  # A stream on which its steps run
+    issuer: Int64  # the stream of the kernels that issue the steps
 
 
 def read_groups(host: RawHost) -> tuple[Groups, pd.DataFrame]:
@@ -83,23 +71,7 @@ def add_rows(
     frames: MutableMapping[str, pd.DataFrame],
     statistics: Mapping[str, pd.DataFrame],
 ) -> dict[str, pd.DataFrame]:
-    """Add the communication that AI CPUs issued to `communication` and `communication_tasks`.
-
-    Parameters
-    ----------
-    host
-        The host's records, with the groups and their names.
-    graphs
-        The streams of captured graphs, which may run issuing kernels too.
-    frames
-        All tables of the run; both are replaced.
-    statistics
-        AI CPU records of operators (``aicpu_hccl_op``) and steps (``kfc_hccl_info``).
-
-    Returns
-    -------
-    ``mc2_comm_info``, a row per group, if there are any.
-    """
+    """Add the communication that AI CPUs issued to `communication` and `communication_tasks`."""
     groups, listed = read_groups(host)
     if not len(listed):
         return {}

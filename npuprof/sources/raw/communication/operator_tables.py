@@ -34,21 +34,9 @@ def bandwidth_gb_s(
 
     Parameters
     ----------
-    start_ns, end_ns
-        Time of each step, in order.
-    size
-        Bytes moved, NaN where unknown.
-    lane
-        Number of its plane in the operator.
     payload
         Whether it is an RDMA payload. Its task only submits it: consecutive payloads last until the last of their
         closing steps.
-    point_to_point
-        Whether its operator sends or receives.
-
-    Returns
-    -------
-    The bandwidths; NaN for a step without a size or without a duration.
     """
     result = _ratio(size, end_ns - start_ns)
     if not bool(payload.any()):
@@ -83,17 +71,7 @@ _POINT_TO_POINT = ("send", "receive")
 
 
 class Communication:
-    """Operators and steps of communication with their host records.
-
-    Parameters
-    ----------
-    run
-        The launches of the run, among them its collectives.
-    hccl
-        The host's records of communication.
-    names
-        The dictionaries of the host.
-    """
+    """Operators and steps of communication with their host records."""
 
     def __init__(self, run: DecodedLaunches, hccl: Hccl, names: Dictionaries) -> None:
         self._run, self._hccl, self._names = run, hccl, names

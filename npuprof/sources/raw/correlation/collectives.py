@@ -23,26 +23,17 @@ _CONTEXT_BITS = 17  # a 16-bit context id, or none
 
 @dataclass(frozen=True)
 class Collectives:
-    """Communication operators in order of time, with their steps.
+    """Communication operators in order of time, with their steps."""
 
-    Attributes
-    ----------
-    device, start_ns, end_ns
-        Device of each operator, start of its first and end of its last step in UTC epoch nanoseconds. Steps on side
-        streams do not count where the operator has others.
-    call
-        Position of its node-level call in the tree of calls.
-    turn
-        Number of this execution of the call on its device, from 1: a graph is launched once and executed many times.
-    task, operator
-        Device task and operator of each step, in order of time.
-    """
-
+    # device, start_ns, end_ns: device of each operator, start of its first and end of its last step in UTC epoch
+    # nanoseconds. Steps on side streams do not count where the operator has others.
     device: Int64
     start_ns: Int64
     end_ns: Int64
-    call: Int64
+    call: Int64  # position of its node-level call in the tree of calls
+    # Number of this execution of the call on its device, from 1: a graph is launched once and executed many times.
     turn: Int64
+    # task, operator: device task and operator of each step, in order of time.
     task: Int64
     operator: Int64
 

@@ -30,40 +30,19 @@ _LAUNCHED_BY_A_NODE = frozenset({"STARS_COMMON", "FFTS_PLUS"})
 
 @dataclass(frozen=True)
 class TaskOrigins:
-    """Host facts of each device task; rows as in `DeviceTasks`.
+    """Host facts of each device task; rows as in `DeviceTasks`."""
 
-    Attributes
-    ----------
-    track
-        Row of the host's task, or -1.
-    operator
-        Row of the operator, or -1.
-    call
-        Row of `api` of the task's connection, or -1.
-    collective
-        Number of its collective (a position in the tree of calls), or -1.
-    task_type, name
-        The vendor's name of the type, and the kernel's name.
-    is_step
-        Whether it is a step of its collective, not the task around the steps.
-    is_kernel
-        Whether it is a row of `kernels`.
-    mark
-        Id of the mark whose device side it is, or -1.
-    model
-        Its model or captured graph, or -1.
-    """
-
-    track: Int64
+    track: Int64  # row of the host's task, or -1
     operator: Int64
-    call: Int64
-    collective: Int64
+    call: Int64  # row of `api` of the task's connection, or -1
+    collective: Int64  # number of its collective (a position in the tree of calls), or -1
+    # task_type, name: the vendor's name of the type, and the kernel's name.
     task_type: NameColumn
     name: NameColumn
-    is_step: Bools
+    is_step: Bools  # whether it is a step of its collective, not the task around the steps
     is_kernel: Bools
-    mark: Int64
-    model: Int64
+    mark: Int64  # id of the mark whose device side it is, or -1
+    model: Int64  # its model or captured graph, or -1
 
 
 @dataclass(frozen=True)
@@ -182,12 +161,7 @@ def with_streams(tasks: DeviceTasks, tracks: Launched) -> DeviceTasks:
 
 
 def match(tasks: DeviceTasks, tracks: Launched) -> tuple[Int64, Bools]:
-    """Return the track of each task by key and order; sub-tasks are matched through their parent task.
-
-    Returns
-    -------
-    Rows of the tracks, or -1, and the mask of tasks with sub-tasks.
-    """
+    """Return the track of each task by key and order; sub-tasks are matched through their parent task."""
     keys = joins.task_keys(tasks.device, tasks.stream, tasks.batch, tasks.task)
     unique = np.isin(tracks.device, np.unique(tasks.device[tasks.batch < 0]))
     track_keys = joins.task_keys(tracks.device, tracks.stream, np.where(unique, -1, tracks.batch), tracks.task)

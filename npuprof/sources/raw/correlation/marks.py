@@ -27,26 +27,17 @@ _KINDS = {0: "marker", 1: "push/pop", 2: "start/end", 3: "marker_ex"}
 
 @dataclass(frozen=True)
 class DeviceMarks:
-    """The device side of marks, a row per mark, ordered by id.
+    """The device side of marks, a row per mark, ordered by id."""
 
-    Attributes
-    ----------
-    id
-        The mark's id.
-    device, stream, task
-        The device task of the mark.
-    begin, end
-        Device counter ticks.
-    start_ns, end_ns
-        The same in UTC epoch nanoseconds; equal for a marker without length.
-    """
-
-    id: Int64
+    id: Int64  # the mark's id
+    # device, stream, task: the device task of the mark.
     device: Int64
     stream: Int64
     task: Int64
+    # begin, end: device counter ticks.
     begin: Int64
     end: Int64
+    # start_ns, end_ns: the same in UTC epoch nanoseconds; equal for a marker without length.
     start_ns: Int64
     end_ns: Int64
 

@@ -18,17 +18,7 @@ _MADE_OF = {
 
 
 def add_made(frames: Mapping[str, pd.DataFrame], ledger: Ledger, device_marks: int) -> None:
-    """Register rows without a record in the ledger.
-
-    Parameters
-    ----------
-    frames
-        All tables of the run, whose records the readers have accounted for.
-    ledger
-        The ledger of the run.
-    device_marks
-        Number of tasks that stand for device marks.
-    """
+    """Register rows without a record in the ledger."""
     if device_marks:
         ledger.make("marks", "tasks", device_marks)
     for table, source in _MADE_OF.items():

@@ -71,13 +71,7 @@ class Needed(Recorded):
 
 
 def find(whole: Recorded, steps: pd.DataFrame, info: Info, part: SelectedPart) -> Needed | None:
-    """Return the records that a part of a run needs; None for the whole run.
-
-    Raises
-    ------
-    SourceError
-        If the run has no step of a selected number.
-    """
+    """Return the records that a part of a run needs; None for the whole run."""
     if isinstance(part, Selection):
         if part.is_relative and info.started_ns is None:
             return None

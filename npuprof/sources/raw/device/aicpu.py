@@ -144,8 +144,6 @@ def read_aicpu(
 
     Parameters
     ----------
-    devices, names
-        The devices, and the dictionaries of the host.
     run
         The tables of the run: `kernels` gets the columns `aicpu_compute_ns` and `aicpu_copy_ns` where AI CPUs ran
         kernels.

@@ -19,25 +19,14 @@ from npuprof.sources.raw.metadata.chip_families import Family
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of performance counters.
+    """A metric of performance counters."""
 
-    Attributes
-    ----------
-    name
-        Column name between the core prefix and the unit.
-    form
-        ``pipe``: a share of the cycles, and the corresponding time; ``ratio``: a share; ``bandwidth``: bytes over time;
-        ``count``: a weighted sum; ``kb``: the same in kilobytes; ``quotient``: first event over second.
-    events
-        Weight by event number; a metric needs all its events.
-    cores
-        The cores for which the vendor shows it.
-    """
-
-    name: str
+    name: str  # column name between the core prefix and the unit
+    # `pipe`: a share of the cycles, and the corresponding time; `ratio`: a share; `bandwidth`: bytes over time;
+    # `count`: a weighted sum; `kb`: the same in kilobytes; `quotient`: first event over second.
     form: Literal["pipe", "ratio", "bandwidth", "count", "kb", "quotient"]
-    events: Mapping[int, float]
-    cores: tuple[str, ...] = ("aic", "aiv")
+    events: Mapping[int, float]  # weight by event number; a metric needs all its events
+    cores: tuple[str, ...] = ("aic", "aiv")  # the cores for which the vendor shows it
 
 
 _AIC, _AIV = ("aic",), ("aiv",)
@@ -118,21 +107,7 @@ def metric_columns(
     mhz: Float64,
     metrics: Sequence[Metric] = METRICS,
 ) -> dict[str, Float64]:
-    """Return the metrics whose events were all counted.
-
-    Parameters
-    ----------
-    core
-        Prefix of the columns, ``aic`` or ``aiv``; empty for chips without separate cores.
-    events
-        Event numbers in the order of the counters.
-    counters
-        Counter values, shape (kernels, at least the number of events).
-    cycles, total_ns, mhz
-        Total cycles, time and frequency of each kernel, NaN without a record.
-    metrics
-        The metrics of the chip.
-    """
+    """Return the metrics whose events were all counted."""
     prefix = f"{core}_" if core else ""
     place = {event: column for column, event in enumerate(events)}
     columns: dict[str, Float64] = {}

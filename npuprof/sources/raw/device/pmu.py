@@ -33,23 +33,14 @@ _SQE_AIV = 2
 
 @dataclass(frozen=True)
 class Kernels:
-    """Kernels to which counters are joined; the arrays are parallel.
-
-    Attributes
-    ----------
-    rows
-        Rows of `tasks`.
-    blocks, mix_blocks
-        Blocks on the kernel's main core, and on the other core of a MIX kernel; 0 where unknown.
-    is_part
-        Whether the device ran further kernels, whose counters have no kernel here.
-    """
+    """Kernels to which counters are joined; the arrays are parallel."""
 
     tasks: DeviceTasks
-    rows: Int64
+    rows: Int64  # rows of `tasks`
+    # blocks, mix_blocks: blocks on the kernel's main core, and on the other core of a MIX kernel; 0 where unknown.
     blocks: Int64
     mix_blocks: Int64
-    is_part: bool = False
+    is_part: bool = False  # whether the device ran further kernels, whose counters have no kernel here
 
     def near(self, records: Records) -> Records:
         """Return the records from the first kernel's start to the last kernel's end; all for a whole device."""
@@ -122,21 +113,12 @@ def is_sampled(device: RawDevice) -> bool:
 
 @dataclass(frozen=True)
 class Counters:
-    """The performance counters of a device.
-
-    Attributes
-    ----------
-    device_id
-        The device.
-    read
-        Return the metrics of kernels: a value per kernel and metric.
-    in_memory
-        Whether all records that `read` needs were read.
-    """
+    """The performance counters of a device."""
 
     device_id: int
+    # Return the metrics of kernels: a value per kernel and metric.
     read: Callable[[Kernels], dict[str, npt.NDArray[Any]]]
-    in_memory: bool = False
+    in_memory: bool = False  # whether all records that `read` needs were read
 
 
 def read_counters(device: RawDevice, frequencies: Frequencies) -> Counters:

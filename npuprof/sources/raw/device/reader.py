@@ -29,33 +29,16 @@ _EXPANDED_BITS = 15
 
 @dataclass(frozen=True)
 class RawDevice:
-    """Context for decoding the records of a device.
+    """Context for decoding the records of a device."""
 
-    Attributes
-    ----------
-    id
-        The device.
-    side
-        Its control files.
-    streams
-        Its ``data`` folder.
-    clock
-        Its clocks.
-    started_ns
-        Start of the collection in UTC epoch nanoseconds; earlier records are dropped, like the vendor does.
-    expanded
-        Whether stream ids have up to 15 bits (stream_expand_spec).
-    notes
-        Receives damage.
-    """
-
-    id: int
-    side: RecordedSide
-    streams: Streams
+    id: int  # the device
+    side: RecordedSide  # its control files
+    streams: Streams  # its `data` folder
     clock: DeviceCounters
+    # Start of the collection in UTC epoch nanoseconds; earlier records are dropped, like the vendor does.
     started_ns: int
-    expanded: bool
-    notes: Notes
+    expanded: bool  # whether stream ids have up to 15 bits (stream_expand_spec)
+    notes: Notes  # receives damage
 
     def read(self, stream: str, record: np.dtype[Any], stamp: str = "counter") -> Records:
         """Read a stream of this device (``name.data.N``) up to valid stamps."""

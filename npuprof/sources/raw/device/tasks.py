@@ -27,35 +27,22 @@ _ARRAYS = ("device", "start_ns", "duration_ns", "begin", "end", "stream", "batch
 
 @dataclass(frozen=True)
 class DeviceTasks:
-    """Tasks that devices ran, ordered by start, longer first; the arrays are parallel.
+    """Tasks that devices ran, ordered by start, longer first; the arrays are parallel."""
 
-    Attributes
-    ----------
-    device
-        Device id.
-    start_ns, duration_ns
-        UTC epoch nanoseconds and nanoseconds.
-    begin, end
-        The same in device counter ticks.
-    stream, batch, task
-        The key shared with the host. The batch is -1 where task ids (of 32 bits) are unique on the device; such
-        records lack the stream, which is -1 until the join with the host.
-    context
-        Context id of an FFTS+ sub-task, -1 for a task of a stream.
-    kind
-        The device's type of the task.
-    """
-
-    device: Int64
+    device: Int64  # device id
+    # start_ns, duration_ns: UTC epoch nanoseconds and nanoseconds.
     start_ns: Int64
     duration_ns: Int64
+    # begin, end: the same in device counter ticks.
     begin: Int64
     end: Int64
+    # stream, batch, task: the key shared with the host. The batch is -1 where task ids (of 32 bits) are unique on the
+    # device; such records lack the stream, which is -1 until the join with the host.
     stream: Int64
     batch: Int64
     task: Int64
-    context: Int64
-    kind: NameColumn
+    context: Int64  # context id of an FFTS+ sub-task, -1 for a task of a stream
+    kind: NameColumn  # the device's type of the task
 
     def __len__(self) -> int:
         return len(self.start_ns)

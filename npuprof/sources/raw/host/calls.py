@@ -23,38 +23,21 @@ _MAIN_STREAM = frozenset({"master", str(0x010001)})  # the number, where the dic
 
 @dataclass(frozen=True)
 class Api:
-    """CANN calls ordered by begin, longer first; the arrays are parallel.
+    """CANN calls ordered by begin, longer first; the arrays are parallel."""
 
-    Attributes
-    ----------
-    start_ns, duration_ns
-        UTC epoch nanoseconds and nanoseconds.
-    level, thread
-        Level as in :data:`enums.LEVELS`, and thread id.
-    item
-        Hash of the operator's name, or 0.
-    name
-        The call's name.
-    model
-        Model of a model-level call; 0 for others.
-    tree
-        Nesting of the calls above the runtime level, on the host counter; ``rows`` maps its positions to this table.
-    rows
-        Row of this table by position in `tree`.
-    on_side_stream
-        By position in `tree`, whether it is a step of a collective on a side stream.
-    """
-
+    # start_ns, duration_ns: UTC epoch nanoseconds and nanoseconds.
     start_ns: Int64
     duration_ns: Int64
+    # level, thread: level as in `LEVELS`, and thread id.
     level: npt.NDArray[np.uint16]
     thread: npt.NDArray[np.uint32]
-    item: Uint64
-    name: NameColumn
-    model: npt.NDArray[np.uint32]
+    item: Uint64  # hash of the operator's name, or 0
+    name: NameColumn  # the call's name
+    model: npt.NDArray[np.uint32]  # model of a model-level call; 0 for others
+    # Nesting of the calls above the runtime level, on the host counter; `rows` maps its positions to this table.
     tree: Nesting
-    rows: Int64
-    on_side_stream: Bools
+    rows: Int64  # row of this table by position in `tree`
+    on_side_stream: Bools  # by position in `tree`, whether it is a step of a collective on a side stream
 
     def __len__(self) -> int:
         return len(self.start_ns)

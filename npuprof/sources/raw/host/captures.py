@@ -32,20 +32,16 @@ _TENSOR_BYTES = layouts.TENSOR.itemsize
 
 @dataclass(frozen=True)
 class CaptureStreams:
-    """Streams of captured graphs; parallel arrays, a row per stream of a graph.
+    """Streams of captured graphs; parallel arrays, a row per stream of a graph."""
 
-    Attributes
-    ----------
-    device, stream, original, model
-        The device, the stream that runs the graph, the captured stream, and the graph's number.
-    start_ns, end_ns
-        Lifetime of the stream in UTC epoch nanoseconds; it ends at the largest int64 if never destroyed.
-    """
-
+    # device, stream, original, model: the device, the stream that runs the graph, the captured stream, and the graph's
+    # number.
     device: Int64
     stream: Int64
     original: Int64
     model: Int64
+    # start_ns, end_ns: lifetime of the stream in UTC epoch nanoseconds; it ends at the largest int64 if never
+    # destroyed.
     start_ns: Int64
     end_ns: Int64
 
@@ -66,22 +62,14 @@ class CaptureStreams:
 
 @dataclass(frozen=True)
 class CapturedOperators:
-    """Operators of captured graphs, a row per operator, by task ids.
+    """Operators of captured graphs, a row per operator, by task ids."""
 
-    Attributes
-    ----------
-    device, stream, task
-        The ids of the task.
-    stamp_ns
-        Time of the capture, UTC epoch nanoseconds.
-    op_name, op_type, core, blocks, ratio, hf32, dynamic, attributes, tensors
-        As in :class:`npuprof.sources.raw.host.operators.Operators`.
-    """
-
+    # device, stream, task: the ids of the task.
     device: Int64
     stream: Int64
     task: Int64
-    stamp_ns: Int64
+    stamp_ns: Int64  # time of the capture, UTC epoch nanoseconds
+    # op_name, op_type, core, blocks, ratio, hf32, dynamic, attributes, tensors: as in `Operators`.
     op_name: NameColumn
     op_type: NameColumn
     core: NameColumn

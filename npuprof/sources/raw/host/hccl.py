@@ -24,34 +24,20 @@ _CONTEXT_BITS = 17  # a 16-bit context id, or none
 
 @dataclass(frozen=True)
 class Hccl:
-    """Communication records and their calls and tracks.
+    """Communication records and their calls and tracks."""
 
-    Attributes
-    ----------
-    steps
-        hccl_info records, and an empty one at the end for row -1.
-    of_track
-        Row in `steps` by row of `Tracks`, or -1.
-    parts, of_part
-        Sorted keys of (step's call, context), and the row in `steps` of each, for steps inside one FFTS+ task.
-    ranges, last_of_range
-        For ranges of contexts that are steps: sorted keys of (step's call, first context), and the key of the last one.
-    operators
-        hccl_op_info records, and an empty one at the end.
-    of_call
-        Sorted positions of calls with such a record in the tree of calls.
-    operator_of_call
-        Row in `operators` of each.
-    """
-
-    steps: Records
-    of_track: Int64
+    steps: Records  # hccl_info records, and an empty one at the end for row -1
+    of_track: Int64  # row in `steps` by row of `Tracks`, or -1
+    # parts, of_part: sorted keys of (step's call, context), and the row in `steps` of each, for steps inside one FFTS+
+    # task.
     parts: Int64
     of_part: Int64
+    # ranges, last_of_range: for ranges of contexts that are steps: sorted keys of (step's call, first context), and the
+    # key of the last one.
     ranges: Int64
     last_of_range: Int64
-    operators: Records
-    of_call: Int64
+    operators: Records  # hccl_op_info records, and an empty one at the end
+    of_call: Int64  # sorted positions of calls with such a record in the tree of calls
     operator_of_call: Int64
 
     def steps_of(self, call: Int64, track: Int64, context: Int64) -> Int64:

@@ -22,36 +22,22 @@ from npuprof.sources.raw.records import enums, layouts
 
 @dataclass(frozen=True)
 class Operators:
-    """Operators in file order; the arrays are parallel.
+    """Operators in file order; the arrays are parallel."""
 
-    Attributes
-    ----------
-    op_name, op_type, core
-        Names; `core` is the vendor's task type (``AI_CORE``, ``AI_VECTOR_CORE``, ``MIX_AIC`` ...).
-    blocks, ratio
-        Blocks, and blocks of the other core per block.
-    hf32, dynamic
-        Whether HF32 is allowed, and whether shapes are dynamic.
-    attributes
-        The front end's attributes (node_attr_info), or absent.
-    tensors
-        The columns of :data:`tensors.COLUMNS`.
-    of_call
-        Row of the operator by position of the launching call in the tree of calls, or -1.
-    contexts, of_context
-        Sorted keys of (call, context id) and the operator of each, for operators fused in a launch.
-    """
-
+    # op_name, op_type, core: names; `core` is the vendor's task type (`AI_CORE`, `AI_VECTOR_CORE`, `MIX_AIC` ...).
     op_name: NameColumn
     op_type: NameColumn
     core: NameColumn
+    # blocks, ratio: blocks, and blocks of the other core per block.
     blocks: Int64
     ratio: Int64
+    # hf32, dynamic: whether HF32 is allowed, and whether shapes are dynamic.
     hf32: Bools
     dynamic: Bools
-    attributes: NameColumn
-    tensors: dict[str, NameColumn]
-    of_call: Int64
+    attributes: NameColumn  # the front end's attributes (node_attr_info), or absent
+    tensors: dict[str, NameColumn]  # the columns of `COLUMNS`
+    of_call: Int64  # row of the operator by position of the launching call in the tree of calls, or -1
+    # contexts, of_context: sorted keys of (call, context id) and the operator of each, for operators fused in a launch.
     contexts: Int64
     of_context: Int64
 

@@ -30,30 +30,15 @@ JOINED = frozenset(
 
 @dataclass(frozen=True)
 class RawHost:
-    """Context for decoding host records.
+    """Context for decoding host records."""
 
-    Attributes
-    ----------
-    streams
-        The host's ``data`` folder.
-    names
-        Its dictionaries.
-    clock
-        The host counter's clock.
-    started_ns
-        Start of the collection in UTC epoch nanoseconds; earlier records are dropped, like the vendor does.
-    notes
-        Receives damage.
-    within
-        Time intervals of the wanted records of :data:`JOINED`; None for all.
-    """
-
-    streams: Streams
-    names: Dictionaries
-    clock: CounterClock
+    streams: Streams  # the host's `data` folder
+    names: Dictionaries  # its dictionaries
+    clock: CounterClock  # the host counter's clock
+    # Start of the collection in UTC epoch nanoseconds; earlier records are dropped, like the vendor does.
     started_ns: int
-    notes: Notes
-    within: Windows | None = None
+    notes: Notes  # receives damage
+    within: Windows | None = None  # time intervals of the wanted records of `JOINED`; None for all
 
     def read(
         self, stream: str, record: np.dtype[Any], stamp: str = "stamp", *, used: bool = True
@@ -62,16 +47,8 @@ class RawHost:
 
         Parameters
         ----------
-        stream
-            Its name without the aging prefix, such as ``compact.task_track``.
-        record
-            The layout of a record; `stamp` is the field with its host counter.
         used
             Whether the records complete rows of other records; otherwise the caller registers them in the ledger.
-
-        Returns
-        -------
-        The valid records in file order, each once, and the mask of the aging part.
         """
         parts = [self.streams.read(f"{age}.{stream}", record) for age in ("unaging", "aging")]
         aging = np.repeat([False, True], [len(part) for part in parts])

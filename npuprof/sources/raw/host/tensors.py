@@ -26,26 +26,16 @@ _ROWS_AT_ONCE = 4096  # in records of 224 bytes
 
 @dataclass(frozen=True)
 class OperandLists:
-    """The operands of tensor_info records, each distinct list once: the records take ten times as much memory.
+    """The operands of tensor_info records, each distinct list once: the records take ten times as much memory."""
 
-    Attributes
-    ----------
-    thread, stamp, op_name
-        Of each record, in file order: the thread and host counter of the call around it, and the operator's hash.
-    codes
-        The list of each record.
-    operands
-        The operands of each list.
-    is_short
-        Whether a list has fewer operands than its record claims.
-    """
-
+    # thread, stamp, op_name: of each record, in file order: the thread and host counter of the call around it, and the
+    # operator's hash.
     thread: Records
     stamp: Records
     op_name: Records
-    codes: Int64
-    operands: list[list[Any]]
-    is_short: Bools
+    codes: Int64  # the list of each record
+    operands: list[list[Any]]  # the operands of each list
+    is_short: Bools  # whether a list has fewer operands than its record claims
 
 
 def operand_lists(records: Records) -> OperandLists:
@@ -71,20 +61,8 @@ def describe_tensors(
 
     Parameters
     ----------
-    recorded
-        The operands of tensor_info records.
     operators
         Operator (0 to `count` - 1) of each record, or -1. Several records of an operator are a list, in order.
-    count
-        Number of operators.
-    notes
-        Receives contradictions within records.
-    formats
-        Names of tensor formats that :data:`enums.FORMATS` lacks.
-
-    Returns
-    -------
-    A column of `count` rows per name of :data:`COLUMNS`; operands are joined by ``;``.
     """
     kept = np.flatnonzero(operators >= 0)
     lists, used = pd.factorize(recorded.codes[kept])

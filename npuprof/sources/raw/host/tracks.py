@@ -74,49 +74,26 @@ _DEVICE_KIND_SHIFT = 12
 
 @dataclass(frozen=True)
 class Tracks:
-    """Launched tasks ordered by stamp; the arrays are parallel.
+    """Launched tasks ordered by stamp; the arrays are parallel."""
 
-    Attributes
-    ----------
-    stamp_ns
-        Time of the launch, UTC epoch nanoseconds.
-    device, stream, task, batch
-        The key shared with device records.
-    task_type
-        The vendor's name of the type (``KERNEL_AICORE``, ``MEMCPY_ASYNC`` ...).
-    kernel_name
-        Hash of the kernel's name, or 0.
-    blocks, ratio, extended
-        Block number and mix ratio, and whether the record has them.
-    launch
-        Position of the launching node-level call in the tree of calls, or -1.
-    step
-        Position of the communication-level call in the tree of calls, or -1.
-    collective
-        Position of the node-level call (else the step) of its collective, or -1.
-    call
-        Row of `api` of the task's connection, or -1.
-    model
-        The model whose run launched it, or -1.
-    copied_bytes, copy_direction
-        Size and direction of a copy from memcpy_info, or -1.
-    """
-
-    stamp_ns: Int64
+    stamp_ns: Int64  # time of the launch, UTC epoch nanoseconds
+    # device, stream, task, batch: the key shared with device records.
     device: Int64
     stream: Int64
     task: Int64
     batch: Int64
-    task_type: NameColumn
-    kernel_name: Uint64
+    task_type: NameColumn  # the vendor's name of the type (`KERNEL_AICORE`, `MEMCPY_ASYNC` ...)
+    kernel_name: Uint64  # hash of the kernel's name, or 0
+    # blocks, ratio, extended: block number and mix ratio, and whether the record has them.
     blocks: Int64
     ratio: Int64
     extended: Bools
-    launch: Int64
-    step: Int64
-    collective: Int64
-    call: Int64
-    model: Int64
+    launch: Int64  # position of the launching node-level call in the tree of calls, or -1
+    step: Int64  # position of the communication-level call in the tree of calls, or -1
+    collective: Int64  # position of the node-level call (else the step) of its collective, or -1
+    call: Int64  # row of `api` of the task's connection, or -1
+    model: Int64  # the model whose run launched it, or -1
+    # copied_bytes, copy_direction: size and direction of a copy from memcpy_info, or -1.
     copied_bytes: Int64
     copy_direction: Int64
 

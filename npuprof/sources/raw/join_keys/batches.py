@@ -34,8 +34,6 @@ def batch_ids(stream: Int64, stamp: Int64, task: Int64, flips: Flips) -> Int64:
     ----------
     stream, stamp, task
         Stream key, time and 16-bit id of each task. The flips themselves may be among the tasks.
-    flips
-        The wraps of all streams.
 
     Returns
     -------

@@ -26,17 +26,6 @@ def pair(start_keys: Int64, starts: Int64, end_keys: Int64, ends: Int64) -> tupl
 
     If a key has equally many of both and no end precedes its start, they are paired in order; otherwise an end belongs
     to the latest start before it, and a start without an end before the next start is dropped.
-
-    Parameters
-    ----------
-    start_keys, end_keys
-        Keys of the records.
-    starts, ends
-        Their times.
-
-    Returns
-    -------
-    Rows of the paired starts, and of their ends. Source: raw/FORMAT.md section 8.7.
     """
     start_order, end_order = _by_key(start_keys, starts), _by_key(end_keys, ends)
     if len(start_keys) == len(end_keys) and bool(
@@ -74,19 +63,7 @@ def _pair_in_order(
 
 
 def match(keys: Int64, times: Int64, other_keys: Int64, other_times: Int64) -> Int64:
-    """Return the partner of every row by key: in order, or by time if the counts differ.
-
-    Parameters
-    ----------
-    keys, times
-        The rows.
-    other_keys, other_times
-        The candidates.
-
-    Returns
-    -------
-    Rows of the candidates, or -1.
-    """
+    """Return the partner of every row by key: in order, or by time if the counts differ."""
     is_same = len(keys) == len(other_keys) and bool((keys == other_keys).all())
     if is_same and _ascending(times) and _ascending(other_times):
         return np.arange(len(keys))

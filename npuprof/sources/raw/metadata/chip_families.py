@@ -36,15 +36,7 @@ _TELLING_STREAMS = {"hwts.": Family.HWTS, "nano_stars_profile.": Family.NANO}
 
 
 def family_of(platform_version: object, streams: Iterable[str]) -> Family:
-    """Return the family of a chip; for an unknown chip, the family of the nearest known version.
-
-    Parameters
-    ----------
-    platform_version
-        The version in ``info.json``, or None.
-    streams
-        Names of the device's streams, used where the version is ambiguous.
-    """
+    """Return the family of a chip; for an unknown chip, the family of the nearest known version."""
     version = "" if platform_version is None else str(platform_version)
     if version in FAMILIES:
         return FAMILIES[version]

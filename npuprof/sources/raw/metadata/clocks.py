@@ -47,21 +47,11 @@ def parse_frequency(value: Any) -> Fraction | None:
 
 @dataclass(frozen=True)
 class CounterClock:
-    """A counter with a known frequency and an anchor on the UTC clock; linear, without drift correction.
+    """A counter with a known frequency and an anchor on the UTC clock; linear, without drift correction."""
 
-    Attributes
-    ----------
-    anchor_counter
-        The counter's value at the anchor.
-    anchor_ns
-        UTC epoch nanoseconds at the anchor.
-    ns_per_tick
-        The exact length of a tick.
-    """
-
-    anchor_counter: int
-    anchor_ns: int
-    ns_per_tick: Fraction
+    anchor_counter: int  # the counter's value at the anchor
+    anchor_ns: int  # UTC epoch nanoseconds at the anchor
+    ns_per_tick: Fraction  # the exact length of a tick
 
     def reaches(self, counters: Uint64) -> Bools:
         """Return a mask of the values within a year of the anchor; the rest is damaged."""
@@ -70,13 +60,7 @@ class CounterClock:
         return (counters >= np.uint64(low)) & (counters <= np.uint64(min(high, _MAX_COUNTER)))
 
     def to_ns(self, counters: Uint64) -> Int64:
-        """Convert counter values to UTC epoch nanoseconds, rounded down; otherwise exact.
-
-        Parameters
-        ----------
-        counters
-            Values that :meth:`reaches` accepts; for other values the result is undefined.
-        """
+        """Convert counter values to UTC epoch nanoseconds, rounded down; otherwise exact."""
         ticks = counters.astype(np.int64) - self.anchor_counter
         numerator, denominator = self.ns_per_tick.numerator, self.ns_per_tick.denominator
         if denominator == 1:
@@ -87,18 +71,10 @@ class CounterClock:
 
 @dataclass(frozen=True)
 class DeviceCounters:
-    """The clocks of a device.
+    """The clocks of a device."""
 
-    Attributes
-    ----------
-    counter
-        The device counter (records of stars, PMU, time-stamp track, frequency).
-    start_ns
-        UTC epoch nanoseconds of the device's start, the base of sampled files.
-    """
-
-    counter: CounterClock
-    start_ns: int
+    counter: CounterClock  # the device counter (records of stars, PMU, time-stamp track, frequency)
+    start_ns: int  # UTC epoch nanoseconds of the device's start, the base of sampled files
 
 
 def epoch_offset(sides: Iterable[RecordedSide], notes: Notes) -> int:

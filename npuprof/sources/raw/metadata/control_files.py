@@ -40,31 +40,21 @@ Source: raw/FORMAT.md section 1.
 
 @dataclass(frozen=True)
 class RecordedSide:
-    """The control files of ``host`` or of a ``device_N``.
+    """The control files of ``host`` or of a ``device_N``."""
 
-    Attributes
-    ----------
-    directory
-        The folder itself; its streams are in ``data``.
-    device_id
-        The device, or None for the host.
-    info, sample, start, end
-        The fields of ``info.json``, ``sample.json``, ``start_info`` and ``end_info`` that
-        :mod:`~npuprof.sources.raw.metadata.control_types` names; none of a missing or damaged file.
-    device, cpu
-        The fields of the first entries of ``DeviceInfo`` and ``CPU`` in ``info.json``.
-    host_anchor, device_anchor
-        Numbers of ``host_start.log`` and ``dev_start.log`` by name (nanoseconds and counter cycles).
-    """
-
-    directory: Path
-    device_id: int | None
+    directory: Path  # the folder itself; its streams are in `data`
+    device_id: int | None  # the device, or None for the host
+    # info, sample, start, end: the fields of `info.json`, `sample.json`, `start_info` and `end_info` that
+    # `control_types` names; none of a missing or damaged file.
     info: Mapping[str, Any] = field(default_factory=dict)
     sample: Mapping[str, Any] = field(default_factory=dict)
     start: Mapping[str, Any] = field(default_factory=dict)
     end: Mapping[str, Any] = field(default_factory=dict)
+    # device, cpu: the fields of the first entries of `DeviceInfo` and `CPU` in `info.json`.
     device: Mapping[str, Any] = field(default_factory=dict)
     cpu: Mapping[str, Any] = field(default_factory=dict)
+    # host_anchor, device_anchor: numbers of `host_start.log` and `dev_start.log` by name (nanoseconds and counter
+    # cycles).
     host_anchor: Mapping[str, int] = field(default_factory=dict)
     device_anchor: Mapping[str, int] = field(default_factory=dict)
 

@@ -30,18 +30,10 @@ NO_NAMES: Mapping[int, str] = {}
 
 @dataclass(frozen=True)
 class NameColumn:
-    """A column of names: codes of distinct names, -1 where absent.
+    """A column of names: codes of distinct names, -1 where absent."""
 
-    Attributes
-    ----------
-    codes
-        ``int32``, per row.
-    names
-        The distinct names.
-    """
-
-    codes: Int32
-    names: list[str]
+    codes: Int32  # `int32`, per row
+    names: list[str]  # the distinct names
 
     @classmethod
     def absent(cls, length: int) -> NameColumn:
@@ -93,23 +85,13 @@ class NameColumn:
 
 @dataclass(frozen=True)
 class Dictionaries:
-    """The host's names.
+    """The host's names."""
 
-    Attributes
-    ----------
-    hashes
-        Name by 64-bit hash.
-    types
-        Name by (level, type).
-    formats
-        Names of tensor formats beyond those of :data:`enums.FORMATS` by number.
-    unnamed
-        Numbers without a name, as text, by the dictionary that lacks them.
-    """
-
-    hashes: Mapping[int, str]
-    types: Mapping[tuple[int, int], str]
+    hashes: Mapping[int, str]  # name by 64-bit hash
+    types: Mapping[tuple[int, int], str]  # name by (level, type)
+    # Names of tensor formats beyond those of `FORMATS` by number.
     formats: Mapping[int, str] = field(default_factory=dict)
+    # Numbers without a name, as text, by the dictionary that lacks them.
     unnamed: dict[str, set[str]] = field(default_factory=lambda: {HASHES: set(), TYPES: set()})
 
     def names_of(self, hashes: npt.NDArray[Any]) -> NameColumn:
@@ -125,15 +107,7 @@ class Dictionaries:
         return self.types.get((level, type_id)) or known.get(type_id) or self._number(TYPES, type_id)
 
     def note_unnamed(self, frames: Iterable[pd.DataFrame], notes: Notes) -> None:
-        """Note the number of rows that show a number instead of a name, by the dictionary that lacks the name.
-
-        Parameters
-        ----------
-        frames
-            All tables and statistics.
-        notes
-            Receives the notes.
-        """
+        """Note the number of rows that show a number instead of a name, by the dictionary that lacks the name."""
         shown = {dictionary: 0 for dictionary, numbers in self.unnamed.items() if numbers}
         columns = [(name, frame[name]) for frame in frames if shown for name in frame.select_dtypes("category")]
         for name, column in columns:

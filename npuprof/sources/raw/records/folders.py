@@ -25,47 +25,25 @@ _ALIKE = 100  # inverse of the relative difference of sizes
 
 @dataclass(frozen=True)
 class Slice:
-    """A slice of a stream.
+    """A slice of a stream."""
 
-    Attributes
-    ----------
-    number
-        Its number among the slices.
-    path, size
-        The file, and its size in bytes.
-    is_marked
-        Whether it has a ``.done`` mark.
-    written
-        The size in its mark; None without a mark.
-    """
-
-    number: int
+    number: int  # its number among the slices
+    # path, size: the file, and its size in bytes.
     path: Path
     size: int
-    is_marked: bool = False
-    written: int | None = None
+    is_marked: bool = False  # whether it has a `.done` mark
+    written: int | None = None  # the size in its mark; None without a mark
 
 
 @dataclass
 class Folder:
-    """Contents of a ``data`` folder.
+    """Contents of a ``data`` folder."""
 
-    Attributes
-    ----------
-    streams
-        Slices in order, by today's name of their stream.
-    gone
-        By stream, the numbers of slices of which only the marks remain, and the sizes in the marks.
-    others
-        Names of other files.
-    has_marks
-        Whether any slice has a mark: then all complete slices have one.
-    """
-
-    streams: Mapping[str, list[Slice]] = field(default_factory=dict)
+    streams: Mapping[str, list[Slice]] = field(default_factory=dict)  # slices in order, by today's name of their stream
+    # By stream, the numbers of slices of which only the marks remain, and the sizes in the marks.
     gone: Mapping[str, dict[int, int]] = field(default_factory=dict)
-    others: list[str] = field(default_factory=list)
-    has_marks: bool = False
+    others: list[str] = field(default_factory=list)  # names of other files
+    has_marks: bool = False  # whether any slice has a mark: then all complete slices have one
 
     def problems(self) -> Iterator[tuple[str, str, int, bool]]:
         """Yield missing and surplus data as ``(stream, message, count, is_lost)``."""
@@ -126,13 +104,7 @@ def _ends_full(slices: list[Slice]) -> bool:
 
 
 def read_folder(folder: Path) -> Folder:
-    """List a ``data`` folder.
-
-    Raises
-    ------
-    OSError
-        If the folder cannot be listed.
-    """
+    """List a ``data`` folder."""
     by_stream: dict[str, list[Slice]] = defaultdict(list)
     marks: dict[str, Path] = {}
     files: list[tuple[re.Match[str], Path, int]] = []
@@ -202,13 +174,7 @@ def modern_name(stream: str) -> str:
 
 
 def old_folder(path: Path) -> Path | None:
-    """Return the folder around a ``data`` folder of an old chip's slices: `path`, or its parent; else None.
-
-    Raises
-    ------
-    OSError
-        If a folder cannot be listed.
-    """
+    """Return the folder around a ``data`` folder of an old chip's slices: `path`, or its parent; else None."""
     if _holds_old_slices(path / "data"):
         return path
     return path.parent if path.name == "data" and _holds_old_slices(path) else None

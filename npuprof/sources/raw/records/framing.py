@@ -45,19 +45,7 @@ class Framed:
 
 
 def frame(content: Uint8, record: np.dtype[Any], ends: Sequence[int] = (), shifts: Iterable[int] = ()) -> Framed:
-    """Return the records in the bytes of a stream.
-
-    Parameters
-    ----------
-    content
-        The slices of the stream, concatenated.
-    record
-        The layout of a record.
-    ends
-        Ends of slices.
-    shifts
-        Known offsets of slices from their position when written.
-    """
+    """Return the records in the bytes of a stream."""
     size, magic = record.itemsize, magic_word(record)
     is_whole = len(content) % size == 0
     if magic is None:

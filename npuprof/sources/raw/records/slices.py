@@ -33,17 +33,7 @@ _HEAD_BYTES = 64  # bytes that tell slices of text apart
 
 
 class Streams:
-    """The slices of a ``data`` folder by stream name, and the set of streams read.
-
-    Parameters
-    ----------
-    folder
-        A ``data`` folder; a missing one (None) has no streams.
-    notes
-        Receives damage.
-    label
-        Name of this side in notes (``host``, ``device_0``).
-    """
+    """The slices of a ``data`` folder by stream name, and the set of streams read."""
 
     def __init__(self, folder: Path | None, notes: Notes, label: str) -> None:
         self._notes, self._label = notes, label
@@ -61,13 +51,6 @@ class Streams:
 
     def read(self, name: str, record: np.dtype[Any]) -> Records:
         """Read the slices of a stream and split them into records.
-
-        Parameters
-        ----------
-        name
-            The stream: the name of its files without ``.slice_K``.
-        record
-            The layout of a record.
 
         Returns
         -------

@@ -31,23 +31,12 @@ from npuprof.sources.raw.metadata.dictionaries import NameColumn
 
 @dataclass(frozen=True)
 class CounterRows:
-    """Rows of `counters`; the arrays are parallel.
+    """Rows of `counters`; the arrays are parallel."""
 
-    Attributes
-    ----------
-    time_ns
-        UTC epoch nanoseconds.
-    device
-        The device, None for the host.
-    value
-        The value, or NaN.
-    counter, instance, unit
-        Names; instance and unit may be absent.
-    """
-
-    time_ns: Int64
-    device: int | None
-    value: Float64
+    time_ns: Int64  # UTC epoch nanoseconds
+    device: int | None  # the device, None for the host
+    value: Float64  # the value, or NaN
+    # counter, instance, unit: names; instance and unit may be absent.
     counter: NameColumn
     instance: NameColumn
     unit: NameColumn
@@ -83,13 +72,7 @@ def _names(name: NameColumn | str | None, count: int) -> NameColumn:
 
 
 def passed_ns(series: Int64, time_ns: Int64) -> Float64:
-    """Return the time since the previous row of the series; NaN in a first row and where no time passed.
-
-    Parameters
-    ----------
-    series, time_ns
-        Ordered by series, then by time.
-    """
+    """Return the time since the previous row of the series; NaN in a first row and where no time passed."""
     passed = np.diff(time_ns, prepend=0).astype(np.float64)
     first = np.concatenate(([True], series[1:] != series[:-1]))[: len(series)]
     passed[first | (passed <= 0)] = np.nan

@@ -178,13 +178,6 @@ def number(text: str) -> float | None:
 def device_table(device: RawDevice, stream: str, needed: int, optional: int = 0) -> tuple[Int64, Float64]:
     """Read a device's text stream after its header: lines of a timestamp (CLOCK_MONOTONIC_RAW, ns) and numbers.
 
-    Parameters
-    ----------
-    device, stream
-        The device, and the stream's name without ``.data.N``.
-    needed, optional
-        Numbers of required and optional values after the timestamp.
-
     Returns
     -------
     UTC nanoseconds, and numbers of shape (lines, needed + optional), NaN for a missing optional value.
