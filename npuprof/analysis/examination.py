@@ -57,10 +57,15 @@ LAUNCH_ON_GPU = re.compile(rf"({_ON_GPU.pattern})\w*Launch(?!HostF)")
 ABSENT = int(np.iinfo(np.int64).min)
 _LEAST, _MOST = ABSENT, int(np.iinfo(np.int64).max)
 _OVERLAP_NS = 10_000  # of two kernels of a stream
+_DRIFT = 100_000  # clocks of an NPU and its host that drift apart by 10 ppm
 _CONTAINED_NS = 4_000  # of a kernel that ends after the end of the next one
 _RETURNS_NS = {True: 200_000, False: 1_000_000}  # after the end of what was waited for, on GPUs and on NPUs
 _OF_DEVICE = {"kernels", "tasks", "communication", "any"}
-_WRONG = {"overrun": "durations of kernels{} are wrong", "out_of_order": "times of kernels{} are wrong"}
+_WRONG = {
+    "overrun": "durations of kernels{} are wrong",
+    "out_of_order": "times of kernels{} are wrong",
+    "after_wait": "times of kernels{} are wrong",
+}
 _TIMED = ("steps", "python", "operators", "api", "tasks", "kernels", "communication")
 _OUTSIDE_NS = 1_000_000_000  # of the recorded time: calls that stop the collection take up to 17 ms longer
 _MAY_BE_EMPTY = 0.1  # of the steps
@@ -189,6 +194,32 @@ def _misplaced(starts: Int64, device: Int64, stream: Int64, calls: _Calls) -> Bo
     return misplaced
 
 
+def _after_waits(tables: _Tables) -> Iterator[Violation]:
+    """Yield for each stream of an NPU the work that ends after the return of a wait for it."""
+    name = next((name for name in ("tasks", "kernels") if len(tables[name])), None)
+    if name is None or not len(tables["api"]) or tables[name]["task_type"].isin(_OF_GPU).any():
+        return
+    frame = tables[name]
+    calls = _Calls.of(frame, tables["api"])
+    ends = frame["start_ns"].to_numpy(np.int64) + frame["duration_ns"].to_numpy(np.int64)
+    returned = _Syncs(tables).after(calls.returned, of_device=True)
+    is_late = (calls.row >= 0) & (returned != _MOST)
+    late = np.where(is_late, ends - np.where(is_late, returned, 0), 0)
+    is_late = late > _OVERLAP_NS + int(np.ptp(ends)) // _DRIFT
+    for (of_device, of_stream), rows in frame[is_late].groupby(["device_id", "stream_id"], sort=True):
+        at = frame.index.get_indexer(rows.index)
+        amount = int(late[at].max())
+        message = (
+            f"{counted(len(rows), 'task')} of stream {of_stream} of device {of_device} "
+            f"{'end' if len(rows) > 1 else 'ends'} up to {duration(amount)} after the return of a wait for it: "
+            "the time is wrong; steps, breakdown() and advice() take the time from launch to return for not recorded"
+        )
+        spans = _few(union(calls.called[at], returned[at]))
+        yield Violation(
+            "after_wait", "kernels", message, len(rows), amount, int(of_device), int(of_stream), spans=spans
+        )
+
+
 def _over_waits(starts: Int64, ends: Int64, calls: _Calls, api: pd.DataFrame) -> Int64:
     """Return by how much rows end after the return of a wait for the device that began after their launch."""
     returned = _Syncs({"api": api}).after(calls.returned, of_device=True)
@@ -251,7 +282,13 @@ def examine(
     """Examine a run, note what is impossible or missing, and return it."""
     cut = without_overruns(tables)
     found = [*_overruns(tables), *_no_durations(cut), *_outlived_callers(cut), *_below_zero(cut)]
-    found += [*_repeated_ids(cut), *_overlapping_blocks(cut), *_outside(cut, recorded), *_beyond_collectives(cut)]
+    found += [
+        *_after_waits(cut),
+        *_repeated_ids(cut),
+        *_overlapping_blocks(cut),
+        *_outside(cut, recorded),
+        *_beyond_collectives(cut),
+    ]
     if not is_part:
         found += [*_lost_tasks(cut, notes), *_unexplained_waits(cut), *_lost_ends(cut, notes)]
     found = [_with_steps(violation, cut) for violation in found]

@@ -222,7 +222,7 @@ def _warnings(run: ReportedRun, user_code: Lines) -> list[Warned]:
         failed = [out_of_memory(allocation, run.advice().facts, place)]
     errors = [Warned("error", plain(line)) for line in error_lines(notes)]
     missing = [Warned("warning", plain(line)) for line in damage_lines(notes)]
-    kinds = ("overrun", "out_of_order")
+    kinds = ("overrun", "out_of_order", "after_wait")
     wrong = [Warned("warning", plain(each.message)) for each in info.examination if each.kind in kinds]
     children = [Warned("warning", plain(children_text(info)))] if info.unprofiled_children else []
     return [*failed, *errors, *missing, *wrong, *children]

@@ -66,13 +66,14 @@ class Violation:
     """What cannot be so on a device, or is known to be missing: an entry of :attr:`Info.examination`."""
 
     # `overrun`: durations that run over the next kernel of their stream, or over the return of a wait for it;
-    # `out_of_order`: kernels out of the order in which the work of their stream was launched; `no_duration`: steps or
-    # kernels of no duration; `lost_tasks`: launches whose tasks are missing; `outside`: rows outside of the recorded
-    # time; `repeated_id`: tasks with the id of another one of their stream; `overlapping_blocks`: blocks of memory that
-    # were allocated where others were in use; `outlives_caller`: operators or calls that end after the one around them;
-    # `below_zero`: totals of memory; `pending`: launches at the end whose tasks may have run later, which is no loss;
-    # `unexplained_wait`: waits for work that is not in the recording; `lost_end`: steps without any record of a device,
-    # beside a loss; `lost_rows`: rows that were lost at unknown times.
+    # `out_of_order`: kernels out of the order in which the work of their stream was launched; `after_wait`: work of an
+    # NPU that ends after the return of a wait for it; `no_duration`: steps or kernels of no duration; `lost_tasks`:
+    # launches whose tasks are missing; `outside`: rows outside of the recorded time; `repeated_id`: tasks with the id
+    # of another one of their stream; `overlapping_blocks`: blocks of memory that were allocated where others were in
+    # use; `outlives_caller`: operators or calls that end after the one around them; `below_zero`: totals of memory;
+    # `pending`: launches at the end whose tasks may have run later, which is no loss; `unexplained_wait`: waits for
+    # work that is not in the recording; `lost_end`: steps without any record of a device, beside a loss; `lost_rows`:
+    # rows that were lost at unknown times.
     kind: str
     table: str  # the table that is wrong or lacks rows
     message: str  # what was found, and what follows

@@ -541,9 +541,29 @@ def test_collectives_last_as_long_as_their_tasks(tmp_path: Path, change: str, ki
         file.commit()
     run = npuprof.load(root)
     assert isinstance(run, Profile)
-    assert [(each.kind, each.table, each.count) for each in run.info.examination] == (
-        [(kind, table, 1)] if kind else []
-    )
+    found = [(each.kind, each.table, each.count) for each in run.info.examination if each.kind != "after_wait"]
+    assert found == ([(kind, table, 1)] if kind else [])
+
+
+@pytest.mark.parametrize(
+    ("change", "stream", "count"),
+    [
+        ("startNs = startNs + 400000, endNs = endNs + 400000 WHERE streamId = 2", 2, 66),
+        ("startNs = startNs + 330000, endNs = endNs + 330000 WHERE streamId = 3", 3, 6),
+        ("endNs = endNs + 60000 WHERE globalTaskId = 48", 3, 1),
+        ("endNs = endNs + 5000 WHERE globalTaskId = 48", 3, 0),
+    ],
+)
+def test_work_of_npus_ends_before_its_wait(tmp_path: Path, change: str, stream: int, count: int) -> None:
+    root = database_of_a_loop(tmp_path)
+    with closing(sqlite3.connect(next(root.rglob("*.db")))) as file:
+        file.execute(f"UPDATE TASK SET {change}")
+        file.commit()
+    run = npuprof.load(root)
+    assert isinstance(run, Profile)
+    late = [(each.stream_id, each.count) for each in run.info.examination if each.kind == "after_wait"]
+    assert late == ([(stream, count)] if count else [])
+    assert ("Incomplete" in str(run.advice())) == bool(count)
 
 
 def test_call_of_a_recorded_operator_is_lost(tmp_path: Path) -> None:
