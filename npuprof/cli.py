@@ -88,7 +88,13 @@ def _parser() -> argparse.ArgumentParser:
         "error.",
     )
     advise.add_argument("path", type=Path, help="what to read")
-    advise.add_argument("--json", action="store_true", help="print the findings as JSON")
+    form = advise.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the findings as JSON")
+    form.add_argument(
+        "--markdown",
+        action="store_true",
+        help="print the report as at most 60 lines of Markdown, for an issue, a pull request or an assistant",
+    )
     advise.add_argument(
         "--fail-on",
         type=_percent_or_condition,
@@ -183,7 +189,7 @@ def _advise(parsed: argparse.Namespace) -> int:
         advice = opened.advice()
     except NoRankError as error:
         raise NpuprofError(f"{error.problem}: {_one_at_a_time(parsed.path, opened)}") from error
-    _say(advice.to_json() if parsed.json else str(advice))
+    _say(advice.to_json() if parsed.json else opened.to_markdown() if parsed.markdown else str(advice))
     if advice.unjudged and not parsed.json:
         _say(f"{advice.unjudged}: {_one_at_a_time(parsed.path, opened)}", sys.stderr)
     if parsed.fail_on is None:

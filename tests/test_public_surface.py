@@ -167,6 +167,7 @@ def test_one_convention_names_figures_and_exports() -> None:
         *("to_html", "to_chrome_trace", "to_speedscope", "to_folded_stacks", "to_memory_timeline"),
         "to_perfetto",
         *("to_csv", "to_xlsx"),
+        "to_markdown",
     }
 
 

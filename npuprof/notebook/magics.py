@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _NAME = "npuprof"
 _LONGEST_REASON = 400
 _CONFIDENT = "--confident "  # of assert
-_COMMANDS = ("start", "stop", "status", "last", "assert", "load", "run", "sql", "panel")
+_COMMANDS = ("start", "stop", "status", "last", "ask", "assert", "load", "run", "sql", "panel")
 
 
 @magics_class
@@ -113,7 +113,8 @@ class NpuprofMagics(Magics):
         choices=_COMMANDS,
         default="status",
         help="start or stop collecting by hand, across cells; show the panel that does; show the status (the "
-        "default); show the report of the last run again; fail the cell unless the last run keeps to limits, as "
+        "default); show the report of the last run again; print it as Markdown for an assistant (`ask`, which "
+        "sends nothing); fail the cell unless the last run keeps to limits, as "
         "`%%npuprof assert step < 160ms and idle < 30%%` (with `--confident` first: only if the 95 %% interval breaks "
         "one); load a recording, a result or one file and show its report; "
         "select from the tables of the last run, or of what was loaded since, as `%%npuprof sql select * from steps`; "
@@ -151,7 +152,9 @@ class NpuprofMagics(Magics):
             place = cell.title if cell is not None else cell_title(self.shell, numbered=False)
             self._begin(_without_repeat(interpret(words)), f"%npuprof start in {place}")
         else:
-            {"stop": self._stop, "status": self._status, "last": self._last, "panel": self._panel}[command]()
+            {"stop": self._stop, "status": self._status, "last": self._last, "ask": self._ask, "panel": self._panel}[
+                command
+            ]()
         return None
 
     def _begin_cell(self, line: str) -> None:
@@ -249,6 +252,19 @@ class NpuprofMagics(Magics):
 
         _report(last())
 
+    def _ask(self) -> None:
+        from npuprof.report.markdown import PREAMBLE
+
+        print(plain_lines(f"{PREAMBLE}\n\n{self._run_at_hand().to_markdown()}"))  # noqa: T201 - to be copied
+
+    def _run_at_hand(self) -> Profile | ProfileSet:
+        """Return what was loaded since the last run, or else that run."""
+        from npuprof.session.active import newest
+        from npuprof.session.mixins import last
+
+        loaded, before = self._loaded
+        return last() if loaded is None or newest() is not before else loaded
+
     def _assert(self, line: str) -> None:
         from npuprof.session.gates import require
 
@@ -262,15 +278,11 @@ class NpuprofMagics(Magics):
             print(plain_lines(f"npuprof: {limit}"))  # noqa: T201 - to the user
 
     def _sql(self, query: str) -> pd.DataFrame:
-        from npuprof.session.active import newest
-        from npuprof.session.mixins import last
-
-        loaded, before = self._loaded
         words = without_comment(query)
         if query[len(words) :].lstrip().startswith("# "):  # `#1` is the first column
             query = words
         try:
-            return (last() if loaded is None or newest() is not before else loaded).sql(query)
+            return self._run_at_hand().sql(query)
         except OptionsError as error:
             raise UsageError(str(error)) from None
 

@@ -147,6 +147,15 @@ class Comparison(Difference):
         figures = {"Waterfall": self.plot_waterfall(), "Differential flame graph": self.plot_flamegraph()}
         return atomic.write_text(path, page_html(self._report, figures))
 
+    def to_markdown(self) -> str:
+        """Return what changed as at most 60 lines of Markdown, for an issue, a pull request or an assistant.
+
+        Home folders, users and hosts are shortened, and names from the recordings stand as data.
+        """
+        from npuprof.report.markdown import compared
+
+        return compared(self._report, [run.info for side in (self.a, self.b) for run in side.runs])
+
     @cached_property
     def _report(self) -> Report:
         from npuprof.report.difference import report_of_difference

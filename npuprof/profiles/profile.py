@@ -471,6 +471,21 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
         return atomic.write_text(path, self._page({}, explorers(self, *([] if beside is None else [beside]))))
 
+    def to_markdown(self) -> str:
+        """Return the report as at most 60 lines of Markdown, for an issue, a pull request or an assistant.
+
+        It has what was recorded, and what is missing, and the findings with their gain, evidence and lines. Home
+        folders, users and hosts are shortened, and names from the recording stand as data.
+        """
+        return "\n\n".join(self._markdown())
+
+    def _markdown(self, first: int = 1) -> tuple[str, str]:
+        """Return what was recorded, and the findings from number `first` on, as Markdown."""
+        from npuprof.report.markdown import advised, described_run
+
+        advice = self.advice()
+        return described_run(self.info, self.tables, self.notes), advised(advice, self._report.codes, first=first)
+
     @property
     def _table_names(self) -> Sequence[str]:
         return [*{**self.statistics, **self.tables, "launches": None, "notes": None}]

@@ -691,6 +691,24 @@ class ProfileSet(LongText, Exports):
         """
         return atomic.write_text(path, self._page(self._all_figures()))
 
+    def to_markdown(self) -> str:
+        """Return the report as at most 60 lines of Markdown, for an issue, a pull request or an assistant.
+
+        See :meth:`Profile.to_markdown`. Of a set that is too large to read for it, it lists the runs.
+        """
+        return "\n\n".join(self._markdown(is_read=self._is_seen_at_once()))
+
+    def _markdown(self, first: int = 1, *, is_read: bool = True) -> tuple[str, str]:
+        """Return which ranks there are, and the findings from number `first` on, as Markdown."""
+        from npuprof.report.markdown import advised, described_set, reported
+
+        try:
+            said = advised(self.advice(), first=first) if is_read else ""
+        except NpuprofError:  # without ranks, runs are no job
+            said = ""
+        recorded = described_set(self._merged_info(), self.info, self.absent, self.notes)
+        return recorded, said or reported(self._report(), [self._merged_info()])
+
     def _all_figures(self) -> dict[str, go.Figure]:
         if len(self._runs.entries) <= job.FEW:
             self.read()

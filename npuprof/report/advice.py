@@ -31,7 +31,7 @@ _WIDTH = 80
 
 def render_advice(advice: Advice, form: Literal["html", "text"]) -> str:
     """Return the time of a step, its parts, and all findings, as a fragment for a notebook or as text."""
-    report = _report(advice)
+    report = report_of_advice(advice)
     if form == "html":
         return report_html(report)
     lines = [report_text(report, detailed=True)]
@@ -41,7 +41,8 @@ def render_advice(advice: Advice, form: Literal["html", "text"]) -> str:
     return "\n".join(lines)
 
 
-def _report(advice: Advice) -> Report:
+def report_of_advice(advice: Advice) -> Report:
+    """Return the time of a step, its parts and all findings as data."""
     facts, info = advice.facts, advice.facts.info
     if not advice.step_ns:
         return Report(run_name(info), "", sentence=plain(advice.headline()))

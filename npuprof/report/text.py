@@ -48,7 +48,7 @@ def report_text(report: Report, *, most_lines: int = _MOST_LINES, detailed: bool
     for code in report.codes:
         lines += ["", *([code.title] if code.title else []), *code_lines(code, most_lines)]
     lines += ["", *_waterfall_lines(report.waterfall)] if report.waterfall else []
-    lines += ["", *_changed_lines(report.changes)] if report.changes else []
+    lines += ["", *changed_lines(report.changes)] if report.changes else []
     for table in report.tables:
         lines += ["", *table_text(table)]
     lines += ["", *_wrapped(report.since)] if report.since else []
@@ -107,7 +107,8 @@ def _waterfall_lines(bars: Sequence[Bar]) -> list[str]:
     return [*lines, *([f"(the bars begin at {duration(first)})"] if first else [])]
 
 
-def _changed_lines(changes: Changes) -> list[str]:
+def changed_lines(changes: Changes) -> list[str]:
+    """Return changed lines of code with their times as lines of text."""
     numbers = max(len(str(line.number)) for line in changes.lines)
     times = [_time(line.time_ns) for line in changes.lines]
     room = max(len(changes.per), *map(len, times))
@@ -206,4 +207,4 @@ def width(text: str) -> int:
     return len(text) + wide - marks
 
 
-__all__: Sequence[str] = ("code_lines", "report_text", "table_text", "width")
+__all__: Sequence[str] = ("changed_lines", "code_lines", "report_text", "table_text", "width")
