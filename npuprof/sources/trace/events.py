@@ -290,9 +290,8 @@ class _Reader:
         rest = text[kept:]
         self._damaged |= self._lose(rest) > 0
         if not (_END_OF_OBJECT if wrapped else _END_OF_LIST).search(rest):
-            self._notes.warning(
-                self._path.name, "its end is incomplete: the export was stopped, or the file was cut", lacks=ANY
-            )
+            cut = "its end is incomplete: a stopped export or a cut file; the number of lost events is unknown"
+            self._notes.warning(self._path.name, cut, lacks=ANY)
         return events
 
     def _recover(self, text: bytes) -> tuple[list[Event], int]:

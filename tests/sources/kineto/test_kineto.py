@@ -428,3 +428,16 @@ def test_deep_recursion_keeps_innermost_frames(tmp_path: Path) -> None:
     assert len(run.python) == levels
     (note,) = run.notes[run.notes["message"].str.contains("outermost frames")].to_dict("records")
     assert note["severity"] == "warning"
+
+
+@pytest.mark.parametrize("streams", [(7, 7), (7, 8), (8, 7)])
+def test_kernels_that_start_together_keep_their_operators(tmp_path: Path, streams: tuple[int, int]) -> None:
+    trace = KinetoTrace()
+    for number, (name, stream) in enumerate(zip(("aten::mul", "aten::add"), streams, strict=True), 1):
+        trace.operator(name, 10 * number, 8, number)
+        ids = {"correlation": number, "External_id": number}
+        trace.slice("cuda_runtime", "cudaLaunchKernel", 10 * number + 2, 4, **ids)
+        trace.slice("kernel", f"kernel_{number}", 50, 0 if number == 1 else 3, **ids, device=0, stream=stream)
+    run = npuprof.load(trace.write(tmp_path / "t.json"))
+    assert isinstance(run, Profile)
+    assert run.by("op").set_index("op")["count"].to_dict() == {"aten::mul": 1, "aten::add": 1}
