@@ -51,6 +51,6 @@ def keep_keys() -> None:
 
 
 def finish_imports() -> None:
-    """Wait until what the notebook imports on a thread is imported."""
+    """Wait for the imports that the notebook does on a thread."""
     if (preloading := sys.modules.get("npuprof.notebook.preloading")) is not None:
         preloading.finish()

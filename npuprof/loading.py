@@ -251,7 +251,7 @@ def _root(path: str | PathLike[str]) -> Path:
 
 
 def _of_job(root: Path, walked: Walk[DetectedResult]) -> Walk[DetectedResult]:
-    """Return the ranks of a job and what is missing of it, if the directory is that of a job; else what was found."""
+    """Return the ranks and missing parts of a job directory; for other directories, what was found."""
     job = JobProcesses.read(root)
     if job is None:
         return walked
@@ -269,7 +269,7 @@ def _folder(code_root: str | PathLike[str] | None) -> Path | None:
 
 
 class _Given(NamedTuple):
-    """What the caller says of runs: the folder with their code, and the name of their chip, empty if unknown."""
+    """What the caller states about runs: the folder of their code and the chip's name, empty if unknown."""
 
     code_root: Path | None
     chip: str

@@ -57,7 +57,7 @@ class Display(Protocol):
     """A place that shows progress."""
 
     def show(self, progress: Progress) -> None:
-        """Show progress in place of what was shown before."""
+        """Replace the shown progress."""
         ...
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ def action_for(cause: str, facts: Facts) -> str:
 
 
 def less_fragments(facts: Facts) -> str:
-    """Return what to do about fragmented memory, which is not what was set already."""
+    """Return an action against fragmented memory that is not set already."""
     name = f"PYTORCH_{'CUDA' if facts.runtime == 'CUDA' else 'NPU'}_ALLOC_CONF"
     is_set = _EXPANDABLE.lower() in facts.info.environment.get(name, "").lower()
     is_torch = facts.device == NPU or facts.runtime == "CUDA"
@@ -71,7 +71,7 @@ def less_fragments(facts: Facts) -> str:
 
 
 def for_framework(action: str, info: Info) -> str:
-    """Return an action in the words of the run's framework: rules know those of torch_npu."""
+    """Return an action in the words of the run's framework; rules use torch_npu's words."""
     if info.collector not in _WORDS:
         return action
     words, other = _WORDS[info.collector]

@@ -18,7 +18,7 @@ KEEPS = "{place} keep{s} the {device} waiting"
 
 @dataclass(frozen=True)
 class Cause:
-    """A way to spend the time in which a device has no work."""
+    """A way to spend the device's idle time."""
 
     name: str  # its key
     where: str  # where the time goes, for the documentation
@@ -392,7 +392,7 @@ def calls_of(statements: Sequence[ast.AST]) -> list[ast.Call]:
 
 
 def _dotted(call: ast.Call) -> str:
-    """Return the dotted name of what is called, ``open.read`` for ``open(path).read()``."""
+    """Return the dotted name of a call, ``open.read`` for ``open(path).read()``."""
     name = _name(call.func)
     mode = (*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode"))
     if name in ("open", "io.open") and any(

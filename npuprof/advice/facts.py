@@ -110,7 +110,7 @@ class Facts:
 
     @cached_property
     def device(self) -> DeviceName:
-        """What the run's devices are called; empty without a device."""
+        """The name of the run's devices; empty without a device."""
         return device_of(self.info, self.tables)
 
     @cached_property
@@ -187,7 +187,7 @@ class Facts:
 
     @cached_property
     def steps(self) -> int:
-        """The number of the steps in which kernels count, at least 1."""
+        """The number of steps with counted kernels, at least 1."""
         steps = self.accounting.steps
         usual = np.zeros(len(steps), np.bool_)
         usual[self.basis.usual_rows] = True
@@ -302,7 +302,7 @@ class Facts:
 
     @cached_property
     def activities(self) -> dict[str, int]:
-        """What the host did in a mean step, by activity, the longest first; of a run without a device."""
+        """The host's activities in a mean step of a run without a device, the longest first."""
         times = dict.fromkeys(ACTIVITY_LABELS, 0)
         for part, cause, time in self.mean_causes:
             if part == HOST:
@@ -311,7 +311,7 @@ class Facts:
 
     @cached_property
     def idle_causes(self) -> dict[str, int]:
-        """The idle time of a step by cause, the greatest first, without what the user's program does not explain."""
+        """The idle time of a step by cause, the greatest first, without time that the user's program does not explain."""
         return {name: time for name, time in self.causes_of(IDLE).items() if name not in NOT_OF_THE_HOST}
 
     def causes_of(self, parts: Sequence[str]) -> dict[str, int]:
@@ -351,7 +351,7 @@ class Facts:
 
     @cached_property
     def cell_lines(self) -> CellLines:
-        """The costs of the lines of the profiled cell over the basis, with what they call."""
+        """The costs of the lines of the profiled cell over the basis, including their calls."""
         return self.cell_lines_over(self.basis.rows)
 
     def cell_lines_over(self, steps: Int64) -> CellLines:
@@ -378,7 +378,7 @@ class Facts:
         return frozenset(number for number, place in enumerate(places) if place in whole)
 
     def lines_around(self, table: str, rows: Int64) -> tuple[Int64, Int64]:
-        """Return for rows of a host table, or of ``kernels``, the innermost line and that of the cell, -1 for none.
+        """Return the innermost line and the cell's line of rows of a host table or ``kernels``; -1 for none.
 
         Both are rows of the costs of lines.
         """
@@ -387,7 +387,7 @@ class Facts:
         return self.code_lines.of_rows(table, rows), callers
 
     def lines_of_evidence(self, table: str, rows: Int64, times: Int64) -> tuple[tuple[str, int], ...]:
-        """Return the lines with at least a tenth of the time of some rows, the costliest first: those of the cell.
+        """Return the lines of the cell with at least a tenth of the time of some rows, the costliest first.
 
         Without a cell, and where one line of it calls everything, they are the innermost ones of the user's code.
         """
@@ -455,7 +455,7 @@ class Facts:
 
     @property
     def is_serial(self) -> bool:
-        """Whether a replay has the order in which work is done; the lanes of one rank have it."""
+        """Whether a replay keeps the order of work; the lanes of one rank do."""
         return True
 
     @cached_property

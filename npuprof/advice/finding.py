@@ -140,7 +140,7 @@ class Finding:
 
     @property
     def expected_ns(self) -> int:
-        """The expected gain, by which findings are ordered: a tenth of the way from its lower to its upper limit.
+        """The expected gain that orders findings: a tenth of the way from its lower to its upper limit.
 
         An upper limit is an ideal, such as communication that is hidden completely: what is measured stands before it,
         unless it is far less.

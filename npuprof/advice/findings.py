@@ -302,7 +302,7 @@ class Advice(LongText):
         return f"a {kind} comes {len(steps):,} times: run.with_detected_steps() makes steps of it"
 
     def _kinds_of_steps(self) -> tuple[str, str]:
-        """Return the kind of the steps, empty unless there is one, and what is said of steps of other kinds."""
+        """Return the kind of the steps, empty unless there is one, and a remark on steps of other kinds."""
         steps = self.facts.tables["steps"]
         if "kind" not in steps:
             return "", ""
@@ -338,7 +338,7 @@ class Advice(LongText):
         return f"Together they explain {explained} ({share(self.explained_ns, self.step_ns)}), {how}."
 
     def remarks(self) -> list[str]:
-        """Return what is said besides the findings: what was left out, that none fires, and rules that failed."""
+        """Return the remarks besides the findings: data left out, no finding at all, and failed rules."""
         words = [self.left_out] if self.left_out else []
         words += [self._steps_to_detect] if self.scope == "run" and self._steps_to_detect else []
         unknown = self.scope != "ranks" and first_line(self._budget, self.step_ns)
@@ -369,7 +369,7 @@ class Advice(LongText):
 
     @property
     def doubts(self) -> list[str]:
-        """What is missing or wrong in the recording, so that gates cannot tell; empty for a complete one."""
+        """The missing and wrong data that keep gates from judging; empty for a complete recording."""
         return incomplete(self.facts.info.examination)
 
     @property

@@ -1,4 +1,4 @@
-"""What a step would gain without a problem, and how that is known."""
+"""The gain of a step without a problem, and how certain it is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Saves:
     part: Sequence[str] = ()
 
     def least(self) -> Saves:
-        """Return what is saved for sure."""
+        """Return the certain gain."""
         if self.kernels_ns is None or self.surely is None:
             return self
         return Saves(self.kernels_ns[self.surely], None, self.cause, self.part)

@@ -38,7 +38,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class _Value:
-    """One side of a comparison: nanoseconds, or a plain number as a factor; `figure` is what it is a multiple of."""
+    """One side of a comparison: nanoseconds, or a plain number as a multiple of `figure`."""
 
     nanoseconds: Fraction | None
     factor: Fraction = Fraction(1)

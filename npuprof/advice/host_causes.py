@@ -1,4 +1,4 @@
-"""What the host does while a device has no work: by line of the user's code and by cause, with the time of each."""
+"""The host's work while a device is idle: by line of the user's code and by cause, with times."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ class HostTimes:
     # -- causes ----------------------------------------------------------------------------------------------------
 
     def cause_at(self, place: Place) -> tuple[Cause, str]:
-        """Return what a line mostly does, by samples or else by its text, and the code that it calls."""
+        """Return the main activity of a line, by samples or its text, and the code that it calls."""
         lines = self._facts.code_lines
         line = next(row for row in range(len(lines.names)) if lines.place(row) == place)
         names, shares = self._shares(line, line)
@@ -363,7 +363,7 @@ class HostTimes:
         return pd.concat([sums, waits]).groupby(["caller", "line", "name"], as_index=False)[["time", "busy"]].sum()
 
     def _bounded_waits(self, caller: int, line: int, named: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Return causes with times in which a line waits no longer than its calls do: the rest is what else it does."""
+        """Limit the wait of a line to the time of its calls; the rest is its other work."""
         kept = dict(named)
         if self._syncs(line) and (excess := kept.get(WAIT, 0) - self._idle_waits.get((caller, line), 0)) > 0:
             texts = (self.statements(self.place(each)) for each in (line, caller))
@@ -448,7 +448,7 @@ class HostTimes:
         return rows_by_key(self.pieces["line"].to_numpy(np.int64))
 
     def _call(self, name: str, place: int, deepest: int) -> str:
-        """Return what a line calls that takes the time: ``next_batch()``, or its text."""
+        """Return the call of a line that takes the time: ``next_batch()``, or the line's text."""
         statements = self.statements(self.place(place))
         calls = calls_of(statements)
         rows = self._samples_of.get(deepest, _NO_ROWS) if place != deepest else _NO_ROWS
@@ -485,7 +485,7 @@ class HostTimes:
 
 
 def _bounded(found: list[HostTime]) -> list[HostTime]:
-    """Return times in which no wait takes more than all idle time: without any, a step takes what the device does."""
+    """Limit waits to the idle time that a step without them would save."""
     waits = sum(each.busy_ns for each in found)
     most = sum(each.time_ns for each in found) - sum(each.time_ns for each in found if each.busy_ns)
     if waits <= most:

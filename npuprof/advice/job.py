@@ -142,7 +142,7 @@ class JobFacts(Facts):
         return told_apart(super().sums, self.accounting, self.by_part)
 
     def taking(self, row: int) -> tuple[int | None, Facts, int]:
-        """Return the rank with most extra time of its own in an outlier: what it waits for others is not its own."""
+        """Return the rank with the most extra time of its own in an outlier; waiting for others does not count."""
         basis = self.basis
         rows = basis.rows[basis.number == basis.number[basis.rows == row][0]]
         own = np.isin(self.accounting.intervals["part"].cat.categories, WAITS, invert=True)
@@ -166,7 +166,7 @@ class JobFacts(Facts):
 
     @cached_property
     def device(self) -> DeviceName:
-        """What the devices of the ranks are called; empty if no rank has one."""
+        """The name of the ranks' devices; empty if no rank has one."""
         names = [member.advice.facts.device for member in self.members.values()]
         return next(filter(None, names), NONE)
 
@@ -217,7 +217,7 @@ class JobFacts(Facts):
 
     @cached_property
     def completed(self) -> Completed | None:
-        """The job with the collectives of absent ranks, as far as those of the others tell; None without a job."""
+        """The job with the collectives of absent ranks, as far as other ranks show them; None without a job."""
         if self.job is None:
             return None
         moving = recorded_moving(self.job)
@@ -250,7 +250,7 @@ class JobFacts(Facts):
 
     @cached_property
     def perhaps_once(self) -> list[Once]:
-        """What ranks of a job of two steps took longer in one of them, which none tells from what is usual."""
+        """Extra times in one step of a two-step job: usual or not, nothing tells."""
         if self.played is None or len(self.played.steps) >= LEAST_STEPS:
             return []
         return once(self.played, self.roles, self.recorded.own_ns, least_steps=2)
@@ -278,7 +278,7 @@ class JobFacts(Facts):
         return suspects(self.played, self.roles, self.usual.own_ns, self._named_groups(), self.unseen)
 
     def _named_groups(self) -> dict[str, list[int]]:
-        """Return the ranks of each host and tensor group, by what it is called."""
+        """Return the ranks of each host and tensor group, by name."""
         named: dict[str, list[int]] = {}
         for rank, host in self.hosts.items():
             named.setdefault(f"host {host}", []).append(rank)
@@ -307,7 +307,7 @@ class JobFacts(Facts):
 
     @cached_property
     def faster(self) -> list[Faster]:
-        """The few ranks of each role that are faster than all others of it, apart from what is slow."""
+        """The few ranks of each role that are faster than all others, apart from slow ones."""
         return [] if self.played is None else faster(self.roles, self.punctual.own_ns, self.unseen)
 
     @cached_property
@@ -318,13 +318,13 @@ class JobFacts(Facts):
         return joint(self.played, self.usual.own_ns, self.usual.moving_ns, self.suspects)
 
     def parts(self, *kinds: Kind) -> list[Part]:
-        """Return the named suspects of some kinds; if no replay can tell, all of them, with what they take longer."""
+        """Return the named suspects of some kinds; without a replay, all of them with their extra time."""
         named = self._bounded_parts if self.joint is None else self.joint.parts
         return [part for part in named if part.suspect.kind in kinds]
 
     @cached_property
     def _bounded_parts(self) -> list[Part]:
-        """All suspects with what they take longer, together at most what is gained where nobody waits for absent ranks.
+        """All suspects with their extra time, at most the gain if nobody waits for absent ranks.
 
         Without the waits of absent ranks and for them no step can be shorter, so that this is an upper limit.
         """
@@ -335,7 +335,7 @@ class JobFacts(Facts):
         return [Part(each, each.extra_ns * most // max(extra, 1), min(each.extra_ns, most)) for each in self.suspects]
 
     def without_absent(self, times: Times, *, alike: bool = False) -> Times:
-        """Return times in which nobody waits for absent ranks, or for what a rank did before its first collective.
+        """Return times in which nobody waits for absent ranks, or for work before a rank's first collective.
 
         With `alike`, nor for what looks like moving data, since it is alike in each step.
         """
@@ -349,7 +349,7 @@ class JobFacts(Facts):
         return Times(own_ns, moving)
 
     def gain_of(self, parts: Sequence[Part], *, of_host: bool = False) -> Gain:
-        """Return what a step gains without some of the named suspects, together with all that are named."""
+        """Return the gain of a step without some of the named suspects, as their part of all."""
         gain = sum(part.share_ns for part in parts)
         whole = 0 if self.joint is None else self.joint.gain_ns
         surely = self.joint is not None and not self.missing and all(part.suspect.surely for part in parts)
@@ -396,7 +396,7 @@ class JobFacts(Facts):
 
     @cached_property
     def _present_gain_ns(self) -> int:
-        """What a step gains without the named suspects, if absent ranks, of which little is known, are not late too."""
+        """The gain of a step without the named suspects, if absent ranks are not late too."""
         if not self.missing or self.joint is None or self.played is None:
             return 0
         both = self.usual, self.usual.without([part.suspect for part in self.joint.parts])
@@ -407,13 +407,13 @@ class JobFacts(Facts):
 
     @property
     def missing(self) -> list[int]:
-        """The ranks of which no collectives are recorded, or only some."""
+        """The ranks with no recorded collectives, or only some."""
         done = self.completed
         return sorted({*self.absent, *(() if done is None else (*done.added, *done.unknown))})
 
     @cached_property
     def unseen(self) -> frozenset[int]:
-        """Those of :attr:`missing` that have not all collectives of most steps here: what they did is not known."""
+        """Ranks of :attr:`missing` without all collectives of most steps: their work is unknown."""
         seen = [] if self.job is None or self.played is None else mostly_here(self.job, self.played)
         return frozenset(self.missing) - frozenset(seen)
 
@@ -468,7 +468,7 @@ class JobFacts(Facts):
         return max(0, round((before - after) / self.steps))
 
     def replayed_without(self, saved_ns: Int64) -> Replayed | None:
-        """Return what a step gains, and each, with less time before each row's collective; None if a replay fails."""
+        """Return the gain of a step, and of each, with less time before each row's collective; None if a replay fails."""
         if self.played is None or self._replayed_ns is None:
             return None
         saved_ns = np.where(before_steps(self.played), 0, saved_ns)

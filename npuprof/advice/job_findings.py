@@ -1,4 +1,4 @@
-"""All findings of a job: findings about its ranks together, and those of the ranks with the most time of their own."""
+"""All findings of a job: about its ranks together, and about the ranks with the most time of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that the user's code or a module called: those of a framework that no other operator of it called."""
+"""Outermost framework operators that the user's code or a module called."""
 
 from __future__ import annotations
 

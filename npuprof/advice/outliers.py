@@ -1,4 +1,4 @@
-"""Steps that take longer than the usual one: where their extra time lies, and what it adds to the mean step."""
+"""Steps that take longer than the usual one: the place of their extra time, and its share of the mean step."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def _word(part: str, cause: str) -> str:
 
 
 def _main_thread(facts: Facts) -> tuple[Spans, Int64]:
-    """Return when the cell's thread, or else that of most launches, ran which line; a statement with what it calls."""
+    """Return the lines over time of the cell's thread, or else of most launches; statements include calls."""
     code = facts.code_lines
     if code.cell_thread is not None:
         starts, durations = (

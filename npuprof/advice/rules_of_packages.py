@@ -13,7 +13,7 @@ ENTRY_POINTS = "npuprof.rules"
 
 
 def rules() -> list[Rule]:
-    """Return npuprof's rules and those of other packages; one that cannot be loaded fails where it is checked."""
+    """Return npuprof's rules and other packages' rules; a broken one fails where it is checked."""
     return [*RULES, *map(_load, entry_points(group=ENTRY_POINTS))]
 
 

@@ -21,7 +21,7 @@ NOT_RECORDED = (UNKNOWN, UNEXPLAINED)
 
 
 class Recorded(NamedTuple):
-    """What a run has: its tables and facts, what its devices are called, and whether they share the host's clock."""
+    """The tables and facts of a run, the name of its devices, and whether they share the host's clock."""
 
     tables: Mapping[str, pd.DataFrame]
     info: Info

@@ -21,7 +21,7 @@ _LONGEST = 60
 
 
 def code(text: str) -> str:
-    """Return code as titles and actions show it, in backticks, of which the text itself has none."""
+    """Return code in backticks for titles and actions; backticks within it are removed."""
     return f"`{printable(text.replace('`', chr(39)), _LONGEST_CODE)}`"
 
 

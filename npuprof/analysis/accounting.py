@@ -1,4 +1,4 @@
-"""Each nanosecond of each step: what the device did, and what the host did while the device was idle."""
+"""Each nanosecond of each step: the device's work, and the host's work while the device was idle."""
 
 from __future__ import annotations
 
@@ -217,14 +217,14 @@ def of_every_kind(accounting: Accounting, tables: Mapping[str, pd.DataFrame], in
 
 
 def unrecorded(examination: Iterable[Violation], device_id: int) -> Spans:
-    """Return the times in which a device may have run what was not recorded."""
+    """Return the times in which a device may have run unrecorded work."""
     spans = [span for violation in examination if violation.device_id in (None, device_id) for span in violation.spans]
     edges = np.array(spans, np.int64).reshape(-1, 2)
     return union(edges[:, 0], edges[:, 1])
 
 
 def doubtful_steps(windows: StepWindows, missing: Spans, computing: Spans) -> Bools:
-    """Return the steps of which a part may be wrong by more than 1 %."""
+    """Return the steps in which a part may be wrong by more than 1 %."""
     starts, ends, window = pieces(subtract(missing, computing), windows.spans)
     moved = np.zeros(len(windows.steps), np.int64)
     np.add.at(moved, windows.owner[window], ends - starts)
@@ -291,7 +291,7 @@ def devices_of(tables: Mapping[str, pd.DataFrame]) -> list[int]:
 
 
 def overrun_steps(tables: Mapping[str, pd.DataFrame], device_id: int, windows: StepWindows) -> Bools:
-    """Return the steps in which work whose duration ran over the next of its stream takes more than 1 %."""
+    """Return the steps in which overrunning work takes more than 1 %."""
     wrong = [
         _covered_spans(frame[(frame[RUNS_OVER] > 0).to_numpy(bool) & (frame["device_id"] == device_id).to_numpy(bool)])
         for frame in (tables[name] for name in ("kernels", "communication", "tasks"))

@@ -156,7 +156,7 @@ class CodeLines:
         )
 
     def _host_ns(self) -> Int64:
-        """Return the time of all threads by line; without a device that of the main thread, in all the wall time."""
+        """Return the time of all threads by line; without a device, of the main thread in all the wall time."""
         threads, lines, times = self._host()
         is_alone = is_of_host(self._tables) and bool(len(self._executed[0]))
         is_counted = (threads == self.main_thread) | (not is_alone)
@@ -442,7 +442,7 @@ class CodeLines:
 
     @cached_property
     def main_thread(self) -> int:
-        """The thread of the cell, or else that of the most launches or, without any, of the most host rows."""
+        """The thread of the cell, or else of the most launches or, without any, of the most host rows."""
         if self.cell_thread is not None:
             return self.cell_thread
         launchers = self._places.causes.launchers
@@ -483,7 +483,7 @@ def _distinct(groups: Int64, moments: Int64) -> tuple[Int64, Int64]:
 
 
 def _sums(count: int, lines: Int64, values: Int64) -> Int64:
-    """Return the sum of values by line, that of -1 as the last."""
+    """Return the sum of values by line; the last sum belongs to -1."""
     sums = np.zeros(count + 1, np.int64)
     np.add.at(sums, lines, values)
     return sums

@@ -20,7 +20,7 @@ _OF_HOST = ("operators", "api", "python", "marks")
 
 
 def covered(whole: Accounting, tables: Mapping[str, pd.DataFrame]) -> Accounting:
-    """Return the time of each step that the rows of tables cover, by what was done then.
+    """Return the time of each step that the rows of tables cover, by activity.
 
     Rows of a device count for the steps of that device. Without any, rows of the host count for all steps: the parts
     then say what each device did meanwhile. A step's duration is the covered time.

@@ -57,7 +57,7 @@ def overlaps(tables: Tables) -> bool:
 
 @dataclass(frozen=True)
 class _Lane:
-    """What a rank ran: kernels in order, and collectives in the order of its program."""
+    """The work of a rank: kernels in order, and collectives in the order of its program."""
 
     # start_ns, length_ns: start and duration of each kernel.
     start_ns: Floats
@@ -105,7 +105,7 @@ class _Lane:
 
 @dataclass(frozen=True)
 class _Lags:
-    """What passes before kernels and collectives of each rank beyond what they wait for; how long operators move."""
+    """The delay of kernels and collectives of each rank beyond their inputs; the transfer times of operators."""
 
     kernels: tuple[Floats, ...]
     collectives: tuple[Floats, ...]
@@ -132,7 +132,7 @@ class Lanes:
 
     @cached_property
     def error(self) -> float:
-        """The share by which a replay with the lags of other steps misses the recorded time.
+        """The relative error of a replay with the lags of other steps.
 
         Infinite where fewer than half of the steps have another one that runs the same.
         """
@@ -167,7 +167,7 @@ class Lanes:
         return max(0, round(max(more) / self.steps))
 
     def gains_ns(self, ranks: Collection[int]) -> tuple[int, int] | None:
-        """Return limits of what a step gains if some ranks take as long as those alike; None if there are none.
+        """Return limits of a step's gain if some ranks are as fast as equal ranks; None if there are none.
 
         Dependencies that were not seen are replayed with and without. The upper limit is the gain if the ranks take as
         long as the fastest of those alike. What a replay misses of a step, and what those alike differ by, is not sure.
@@ -208,7 +208,7 @@ class Lanes:
     def _without(
         self, ranks: Collection[int], lags: _Lags, of_peers: Callable[..., Any] = np.median
     ) -> tuple[Lanes, _Lags] | None:
-        """Return lanes and lags in which some ranks take as long as those alike: in sum, the median or `of_peers`."""
+        """Return lanes and lags with some ranks as fast as equal ranks: in sum, the median or `of_peers`."""
         if not set(ranks) & set(self.ranks):
             return None
         lanes, kernels, collectives = list(self.lanes), list(lags.kernels), list(lags.collectives)
@@ -227,7 +227,7 @@ class Lanes:
 
 
 def _pace(usual_ns: Floats, lane: _Lane) -> Floats:
-    """Return by what the duration of each kernel is multiplied if its rank computes as long as usual.
+    """Return the factor of each kernel's duration if its rank computes at the usual speed.
 
     All steps have one factor, unless a trend is significant, as of a card that becomes hot.
     """
@@ -279,7 +279,7 @@ def lanes(played: Job, members: Mapping[int, Tables]) -> Lanes | None:
 
 
 def _lane(played: Job, rank: int, tables: Tables, of_groups: Sequence[tuple[int, int]]) -> _Lane | None:
-    """Return what a rank ran, step by step; None if kernels run beside each other, or have no step."""
+    """Return the work of a rank, step by step; None if kernels overlap, or have no step."""
     kernels = tables["kernels"].sort_values("start_ns", kind="stable")
     if not len(kernels) or kernels["step"].isna().any():
         return None
@@ -402,7 +402,7 @@ def _rows_of(program: int, found: Sequence[_Lane]) -> tuple[Floats, Floats, Int6
 
 
 def _in_a_row(needs: Int64, gates: Int64, times: tuple[Floats, Floats, Int64]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of collectives of different groups of which the second waits for the first without a kernel."""
+    """Yield pairs of collectives of two groups in which the second waits for the first without a kernel between."""
     arrive, end, group = times
     order = np.argsort(np.median(arrive, axis=0), kind="stable").tolist()
     waited: dict[int, list[int]] = {}
@@ -456,7 +456,7 @@ def _rare_ns(lane: _Lane, before_ns: Floats) -> Floats:
 
 
 def _lags(played: Lanes) -> _Lags:
-    """Return what passes before kernels and collectives beyond what they wait for, and the time to move data."""
+    """Return the delay of kernels and collectives beyond their inputs, and the transfer times."""
     kernels, collectives = [], []
     moving = np.full(int(max(lane.op.max() for lane in played.lanes)) + 1, np.inf)
     for lane in played.lanes:

@@ -23,7 +23,7 @@ _MOST_STEPS = 1_000
 
 
 def renumbered(rows: pd.DataFrame) -> Int64:
-    """Return steps in which ranks that number theirs otherwise than most have the numbers of the others.
+    """Return steps with the numbers that most ranks use.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def _numbers(rank: Int64, step: Int64) -> dict[int, frozenset[int]]:
 
 
 def _shift(mine: pd.DataFrame, other: pd.DataFrame, *, has_known: bool) -> int:
-    """Return what makes the step numbers of a rank those of another; 0 if their ends do not tell.
+    """Return the difference of two ranks' step numbers; 0 if their ends do not tell.
 
     Where steps take so alike that several numbers fit, `has_known` numbers stay, and others are told by the clocks.
     """

@@ -1,4 +1,4 @@
-"""Ranks that do the same work, and how the time of each differs from that of the others."""
+"""Ranks with equal work, and the difference of each one's time from the others."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def roles(played: Job, stages: Sequence[Sequence[int]]) -> list[Role]:
 
 
 def program_of(played: Job, role: Role) -> Program:
-    """Return what the ranks of a role do in each step: most of those that have it, if some lack steps.
+    """Return the steps of a role's program: most ranks' steps, if some lack steps.
 
     What they usually take is the median of the faster half: half of them may be slow, or their host late.
     """
@@ -196,7 +196,7 @@ def faster_half(times: Floats) -> Bools:
 
 
 def unusual(times: Floats) -> Floats:
-    """Return how far each time is from what its rank and its step have in common; ranks x steps."""
+    """Return the deviation of each time from its rank's and its step's usual time; ranks x steps."""
     many = len(times) >= FEW
     rest = times - np.median(times, axis=0) if many else times  # of two steps one may be longer for all
     rest = rest - lower_median(rest, axis=1)[:, None]
@@ -209,7 +209,7 @@ def deviation(values: Floats) -> float:
 
 
 def spread(times: Floats, healthy: Bools) -> float:
-    """Return the standard deviation of a time of a rank in a step; that of the healthy ranks if there is one step.
+    """Return the standard deviation of a rank's time in a step; over the healthy ranks if there is one step.
 
     It is that of the rest after the effects of ranks and steps, not of ranks: half of them may be slow.
     """

@@ -362,7 +362,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class _Activities:
-    """The activities of all threads by cause, on an axis on which the time of one thread follows that of another."""
+    """The activities of all threads by cause, on an axis with one thread after the other."""
 
     threads: Int64  # the threads, in order; behind them, one without calls stands for every other
     # start_ns, width_ns: when the time of each thread starts, and how much of the axis it takes.

@@ -1,4 +1,4 @@
-"""What a timeline draws above slices: findings, what these were late for, the critical path, and notes of the user."""
+"""Marks above the slices of a timeline: findings, late slices, the critical path, and the user's notes."""
 
 from __future__ import annotations
 

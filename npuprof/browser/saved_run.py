@@ -1,4 +1,4 @@
-"""A run as the data of a saved explorer: slices, calls and what is known of them, in a few bytes a slice.
+"""The data of a saved explorer: slices, calls and their details, in a few bytes a slice.
 
 The data is a header, deflated JSON, and packed columns behind it (:mod:`npuprof.browser.packing`), which a page unpacks
 when it needs them; ``scripts/run.js`` reads both. Slices keep the numbers that they have in the kernel
@@ -148,7 +148,7 @@ class _Looks:
         return self.all.setdefault(look, len(self.all))
 
     def of_paths(self, calls: MergedCalls, labels: Labels, first: int) -> Int64:
-        """Return the look of each path: that of its first kernel, or its layer's; `first` is that of kernels."""
+        """Return the look of each path: its first kernel's look, or its layer's; `first` is a row of kernels."""
         family = np.array([FAMILY_KEYS.index(_FAMILIES[layer]) for layer in calls.layers.tolist()], np.int64)[
             calls.label
         ]
@@ -333,7 +333,7 @@ class _Run:
         return {name: self.writer.numbers(values) for name, values in columns.items()}
 
     def _save_links(self) -> dict[str, int]:
-        """Save the recorded links between slices that are not those of calls and launches."""
+        """Save the recorded links between slices, except calls and launches."""
         first, links = self._timeline.slices.first, self._timeline.tables["links"]
         ends = []
         for end in ("source", "target"):

@@ -43,7 +43,7 @@ _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 
 
 def commented_script(*, with_grid: bool = True) -> str:
-    """Return the module of a live view: plain scripts in one scope, of which only the last has exports."""
+    """Return the module of a live view: plain scripts in one scope; only the last one exports names."""
     return f"{_views(with_grid=with_grid)}\n{_joined(('live.js', 'main.js'))}"
 
 

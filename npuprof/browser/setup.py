@@ -23,7 +23,7 @@ def families(runtime: str) -> list[dict[str, Any]]:
 
 
 def timeline_setup(timeline: Timeline) -> dict[str, Any]:
-    """Return what a page must know before it draws a timeline; times are nanoseconds from the origin."""
+    """Return the data that a page needs before it draws a timeline; times are nanoseconds from the origin."""
     start, end = timeline.whole
     return {
         "view": "timeline",

@@ -1,4 +1,4 @@
-"""The tables that a page shows as grids, and what it knows of one before it has a row."""
+"""The tables that a page shows as grids, and their columns before the first row arrives."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def kind_of(table: str) -> GridTable | None:
 
 
 def described(kind: GridTable, frame: pd.DataFrame) -> dict[str, Any]:
-    """Return what a page knows of a table: as JSON values, with the columns that have a value in any row."""
+    """Return the description of a table for a page: JSON values, and the columns with any value."""
     present = [str(name) for name in frame.columns if frame[name].notna().any()] or [*map(str, frame.columns)]
     groups = [list(group) for group in kind.groups if set(group) <= set(present)]
     return {

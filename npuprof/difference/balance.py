@@ -1,4 +1,4 @@
-"""The balanced tables of two sides: which steps of which ranks tell of noise."""
+"""The balanced tables of two sides: the steps and ranks that show noise."""
 
 from __future__ import annotations
 

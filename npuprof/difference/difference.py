@@ -181,7 +181,7 @@ class Difference(LongText):
 
     @property
     def basis(self) -> str:
-        """What the difference rests on, as text: the steps and devices of each side, and whether noise is known."""
+        """The basis of the difference as text: steps and devices of each side, and whether noise is known."""
         counts = len(self.a.every), len(self.b.every)
         steps = f"{steps_text(self.a)} against {steps_text(self.b)}"
         if not self.noise.is_known:

@@ -16,7 +16,7 @@ _FREQUENCY_SHARE = 0.03  # of the core frequency; a larger difference explains s
 
 
 def doubts(side: Side) -> list[str]:
-    """Return what is missing or wrong in the runs of a side."""
+    """Return the missing and wrong data of a side."""
     return list(dict.fromkeys(doubt for run in side.runs for doubt in incomplete(run.info.examination)))
 
 

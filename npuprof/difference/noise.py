@@ -71,7 +71,7 @@ class Noise:
         return not self._balanced.in_sequence
 
     def columns(self, nodes: pd.DataFrame, a: Int64, b: Int64, delta: Int64) -> dict[str, Any]:
-        """Return the columns of noise of the rows of a difference, and find what they have in common."""
+        """Return the noise columns of the rows of a difference, and their common part."""
         if not self.is_known:
             absent = pd.array([pd.NA] * len(delta), dtype="Int64")
             no_float = np.full(len(delta), np.nan)

@@ -114,7 +114,7 @@ class Side:
         self.steps: pd.DataFrame = self.every[~self.basis.outlier].reset_index(drop=True)
 
     def _numbers(self) -> Int64:
-        """Return a number for each step: that of the ranks of one repeat is the same."""
+        """Number the steps; ranks of one repeat share a number."""
         numbers, run = np.zeros(len(self.every), np.int64), self.every["run"].to_numpy(np.int64)
         first = 0
         for of_repeat in self.repeats:
@@ -262,7 +262,7 @@ def _stretches(run: ComparedRun, typed: bool) -> pd.DataFrame:
 
 
 def _nth(stretches: pd.DataFrame, communication: pd.DataFrame) -> pd.Series[Any]:
-    """Return for each stretch of a collective its number among those of its type in the step, from 1; else 0."""
+    """Number the stretches of collectives by type within a step, from 1; else 0."""
     nth = pd.Series(np.zeros(len(stretches), np.int64))
     is_selected = stretches["table"].to_numpy() == OWNERS.index("communication")
     of = stretches[is_selected][["unit", "type", "row"]]

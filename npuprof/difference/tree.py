@@ -50,7 +50,7 @@ def nodes(a: Side, b: Side) -> tuple[pd.DataFrame, tuple[Int64, Int64]]:
 
 
 def _set_replaced_paths(kinds: pd.DataFrame, a: Side, b: Side) -> pd.Series[Any]:
-    """Set the path of kernels without one to what they replace: see :func:`npuprof.difference.replaced.replaced`."""
+    """Give kernels without a path the path of the kernels that they replace."""
     unknown = (kinds["part"] == "computing") & (kinds["path"] == "")
     if len(set(kinds["side"][unknown])) < 2:  # there is nothing to align with
         return kinds["path"]

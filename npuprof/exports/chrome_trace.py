@@ -199,12 +199,12 @@ class _Placed:
 
     @property
     def first_pid(self) -> int:
-        """The process id that those of the run are added to."""
+        """The offset of the run's process ids."""
         return _RUN_PIDS * (self.number or 0)
 
     @property
     def suffix(self) -> str:
-        """What the names of processes end in, if there are several runs."""
+        """The suffix of process names if there are several runs."""
         if self.number is None:
             return ""
         rank = self.run.info.rank

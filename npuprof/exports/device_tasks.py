@@ -1,4 +1,4 @@
-"""What a device did, as one table: its tasks, and the kernels of results that have no task for them."""
+"""The work of a device as one table: its tasks, and kernels without a task."""
 
 from __future__ import annotations
 

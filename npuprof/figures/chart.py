@@ -100,7 +100,7 @@ NOT_OF_TORCH = "torch.profiler does not record them"
 
 
 def nothing(kind: str, info: Info, missing: str, how: str = "", of_torch: str = NOT_OF_TORCH) -> go.Figure:
-    """Make the figure of a run without data, which says what is missing; ``<br>`` is between lines.
+    """Make the figure of a run without data; it states the missing data, with ``<br>`` between lines.
 
     `how` says how to have it, and `of_torch` replaces that for a run that torch's own profiler recorded.
     """

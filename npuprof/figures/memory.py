@@ -194,7 +194,7 @@ def _ends(
 
 
 def _place(axis: TimeAxis, time_ns: Int64) -> float:
-    """Return a time's place on the axis, its end at most: plotly leaves out what is written beyond it."""
+    """Return a time's place on the axis, at most its end: plotly drops text beyond it."""
     return float(axis.places(np.minimum(time_ns, axis.last_ns))[0])
 
 

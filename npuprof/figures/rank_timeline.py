@@ -48,7 +48,7 @@ def plot_rank_timeline(
     counted_ops: Bools | None = None,
     subtitle: str = "",
 ) -> go.Figure:
-    """Draw what each rank did over time, and join the collectives in which ranks waited longest.
+    """Draw the work of each rank over time, and join the collectives with the longest waits.
 
     The colour at a time is the state that took most of it. A line joins the starts of a collective on all its ranks; a
     triangle marks the last rank to arrive, for which the other ranks waited. Both are drawn where a wait counts.
@@ -164,7 +164,7 @@ def _states(
 
 
 def _longest_waits(rows: pd.DataFrame, place: Mapping[int, int]) -> list[pd.DataFrame]:
-    """Return the collectives in which ranks waited longest, each as rows ordered by rank."""
+    """Return the collectives with the longest waits, each as rows ordered by rank."""
     waited = rows.groupby("op")["wait_ns"].sum()
     costly = waited[waited > 0].sort_values(ascending=False, kind="stable").index[:_MOST_JOINED]
     collectives = []

@@ -1,4 +1,4 @@
-"""A cache of what was read from the files of many ranks, as Parquet in the user's cache directory.
+"""A cache of data read from the files of many ranks, as Parquet in the user's cache directory.
 
 An entry is a copy of data from files, under a key that changes with the files. Entries are private, replaced as a
 whole, and not trusted: an entry that is damaged, of another user or of another version counts as missing and is

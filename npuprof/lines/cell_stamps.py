@@ -1,4 +1,4 @@
-"""The stamps of one running cell in a recording: those of cheap loops are thinned.
+"""The stamps of one running cell; cheap loops keep only some of them.
 
 A loop whose statements take less than 20 µs on average is only counted from then on; once in a while it is stamped
 again for some milliseconds, in case its statements have become slower.
@@ -76,7 +76,7 @@ class CellStamps:
         self._stamps.turn_off()
 
     def described(self) -> dict[str, Any]:
-        """Return the columns of the file that say what the cell is."""
+        """Return the columns of the file that describe the cell."""
         return {
             "statement_cell": [self._number] * len(self.statements),
             "statement_line": [each.line for each in self.statements],

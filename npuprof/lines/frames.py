@@ -103,7 +103,7 @@ def _is_of_shell(file: str) -> bool:
 
 
 def is_whole(function: str) -> bool:
-    """Return whether a function's name is that of the code of a whole file or cell, or of a cell's statement."""
+    """Return whether a name stands for the code of a whole file, cell or statement."""
     return function.startswith(("<module>", "<cell line"))
 
 

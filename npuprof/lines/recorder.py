@@ -113,7 +113,7 @@ class LineRecorder:
         self._take(added.described())
 
     def _follow_clock(self) -> None:
-        """Note what turns times of stamps into those of the run's clock."""
+        """Record the relation of stamps to the run's clock."""
         if isinstance(self._clock, TracedClock):
             self._untrace = self._clock.trace(self._trace)
         else:
@@ -196,7 +196,7 @@ class LineRecorder:
     # -- batches ---------------------------------------------------------------------------------------------------
 
     def _take(self, more: Columns) -> None:
-        """Keep what is new, in memory and in the journal."""
+        """Keep new records, in memory and in the journal."""
         with self._taking:
             self._kept_ns = now()
             batch = {name: column for name, column in {**more, **self._new()}.items() if len(column)}
@@ -207,7 +207,7 @@ class LineRecorder:
                 self._journal.write({name: batch[name] for name in batch if name not in numbers}, numbers)
 
     def _ends(self) -> Columns:
-        """Return what is known at the end: the iterations that were only counted."""
+        """Return the facts that the end of the recording adds: counted iterations."""
         counted = [row for cell in self._cells for row in cell.counted()]
         return {
             "counted_loop": [loop for loop, _, _ in counted],

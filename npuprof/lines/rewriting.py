@@ -68,7 +68,7 @@ _TESTS_TWICE = list(_LOOP_OF_TESTS.co_code[::2]).count(opmap["LOAD_NAME"]) > 2
 
 
 class Begin:
-    """What the first node of a profiled cell calls: a text in its place, should it never be replaced, does nothing."""
+    """The target of the first call of a profiled cell; the text that stands in for it does nothing."""
 
     __slots__ = ("isspace",)
 
@@ -140,7 +140,7 @@ class Rewriting:
         return code.replace(co_consts=tuple(constants))
 
     def _made(self, source: ast.AST) -> ast.AST | None:
-        """Return a tree with stamps; None for one of other nodes than those of the cell."""
+        """Return a tree with stamps; None if its nodes are not the cell's."""
         last = self.body[-1] if self.body else None
         if isinstance(source, ast.Expression):  # the last one, which %%time evaluates by itself
             is_last = isinstance(last, ast.Expr) and last.value is source.body
@@ -306,7 +306,7 @@ def _is_irrefutable(case: ast.match_case) -> bool:
 
 
 def _comes_first(node: ast.stmt) -> bool:
-    """Return whether a statement is a text, such as that of a module, or an import from ``__future__``."""
+    """Return whether a statement is a text, such as a docstring, or an import from ``__future__``."""
     is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     return is_text or (isinstance(node, ast.ImportFrom) and node.module == "__future__")
 
@@ -325,7 +325,7 @@ def _update(body: Iterable[ast.stmt]) -> int:
 
 
 def _first_line(node: ast.AST) -> int:
-    """Return the line of what a statement evaluates first."""
+    """Return the first line that a statement evaluates."""
     while (inner := getattr(node, _FIRST.get(type(node), ""), None)) and not (
         isinstance(inner, list) and all(isinstance(each, ast.Constant) for each in inner)
     ):
@@ -355,7 +355,7 @@ def _noted(stamp: ast.Constant) -> ast.Delete:
 
 
 def _at(made: _Node, line: int) -> _Node:
-    """Return a node with a line for all that has none within it; -1 is that of what runs before."""
+    """Give a node and its children a line where they have none; -1 precedes all lines."""
     for node in ast.walk(made):
         if "lineno" in node._attributes and not hasattr(node, "lineno"):
             column = min(line, 0)

@@ -1,4 +1,4 @@
-"""The checks of ``npuprof doctor``: what this machine can profile with, and what is missing."""
+"""The checks of ``npuprof doctor``: the front ends that this machine can use, and missing parts."""
 
 from __future__ import annotations
 

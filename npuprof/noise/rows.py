@@ -37,7 +37,7 @@ def levels(p_values: Floats, weights: Floats, same: Int64 | None = None, level: 
 
 
 def _levels(values: Floats, weights: Floats, level: float) -> Floats:
-    """Return the level of each row, no more than that of all; `weights` have the mean 1."""
+    """Return the level of each row, at most the level of all; `weights` have the mean 1."""
     count = len(values)
     with np.errstate(over="ignore"):
         needed = np.where(values <= level, np.ceil(values * count / (level * weights)), np.inf)

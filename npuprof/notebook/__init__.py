@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Add ``%%npuprof`` and ``%npuprof`` to a shell, once; a kernel imports what a run needs between two cells."""
+    """Add ``%%npuprof`` and ``%npuprof`` to a shell, once; a kernel imports the rest between two cells."""
     from npuprof.notebook.magics import NpuprofMagics
 
     if NpuprofMagics.installed_in(shell) is None:

@@ -188,7 +188,7 @@ def parse_run(given: str | Sequence[str]) -> RunArguments:
 
 
 def usage() -> str:
-    """Return the help text of ``npuprof run``, without what is for notebooks."""
+    """Return the help text of ``npuprof run``, without options for notebooks."""
     hidden = {action: action.help for action in _form.parser._actions if action.dest in (*_OF_CELLS, "saved_bytes")}
     try:
         for action in hidden:

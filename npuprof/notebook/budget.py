@@ -84,14 +84,14 @@ PARTS = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a part will take: CPU time and memory."""
+    """The CPU time and memory that a part will take."""
 
     ns: int
     bytes: int
 
 
 def estimate(part: Part, counts: Mapping[str, int]) -> Estimate:
-    """Return what a part of a run with so many rows takes."""
+    """Return the CPU time and memory of a part for a number of rows."""
     ns, needed = (sum(costs.get(kind, 0) * count for kind, count in counts.items()) for costs in (part.ns, part.bytes))
     return Estimate(part.base_ns + int(ns), int(needed))
 
@@ -139,7 +139,7 @@ def left_out(tables: Mapping[str, pd.DataFrame]) -> dict[str, Estimate]:
 
 
 def left_out_text(left: Mapping[str, Estimate], run: str) -> str:
-    """Return what is left out of the report, and the calls that make it; empty for nothing."""
+    """Return the parts that the report leaves out, and the calls that make them; empty for nothing."""
     if not left:
         return ""
     names = {part.method: part.name for part in PARTS}

@@ -23,7 +23,7 @@ def _kind(message: Any) -> str:
 
 
 def _turns_outputs(kind: str, content: Any) -> bool:
-    """Return whether a message makes outputs go into a widget, or out of it: what is held belongs where they went."""
+    """Return whether a message redirects outputs into a widget or back: held outputs go where they belong."""
     data = content.get("data") if kind == "comm_msg" and isinstance(content, dict) else None
     return isinstance(data, dict) and "msg_id" in (data.get("state") or ())
 
@@ -44,7 +44,7 @@ class PendingClears:
             self._publisher.register_hook(self._heard)
 
     def uninstall(self) -> None:
-        """Send what is held, and hear of no more."""
+        """Send held messages, and stop listening."""
         self.release()
         if hasattr(self._publisher, "unregister_hook"):
             self._publisher.unregister_hook(self._heard)
@@ -61,7 +61,7 @@ class PendingClears:
             self._is_own = before
 
     def release(self) -> None:
-        """Send what is held: the user's next output follows, or the cell has ended."""
+        """Send held messages: the user's next output follows, or the cell has ended."""
         with self._lock:
             held, self._held = self._held, []
             if self._send is not None:
@@ -83,7 +83,7 @@ class PendingClears:
         return None
 
     def _sent(self, stream: Any, message: Any, content: Any = None, *more: Any, **named: Any) -> Any:
-        """Send a message of the session, and what is held before it if it is an output of the user."""
+        """Send a message of the session, after held messages if it is an output of the user."""
         kind = _kind(message)
         with self._lock:
             send = self._send or self._publisher.session.send

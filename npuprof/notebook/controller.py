@@ -164,7 +164,7 @@ class Controller:
             self._note_cell()
 
     def code_ends(self) -> None:
-        """Note that the code of the running cell has ended: what is to come shows its figures."""
+        """Note the end of the running cell's code: later outputs show its figures."""
         if len(self._cells) == 1 and self.by_hand and (run := _collecting()) is not None:
             run.cells.code_ended()
 

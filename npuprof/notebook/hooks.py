@@ -58,7 +58,7 @@ def _origin(shell: InteractiveShell, cell_id: object) -> dict[str, str]:
 
 
 def cell_title(shell: InteractiveShell, *, numbered: bool) -> str:
-    """Return the name of the running cell: its number, or that of the cell from or after which it runs."""
+    """Return the name of the running cell: its number, or the number of the cell that started it."""
     # Not `execution_count`, which IPython increments before or after the cell, depending on its version.
     history = shell.history_manager
     number = len(history.input_hist_parsed) - 1 if history is not None else 0
@@ -189,7 +189,7 @@ _FIRST_LINE = re.compile(r"%%npuprof(?:[ \t]+(?P<arguments>.*))?\s*$")
 
 
 class CellTransformer:
-    """Makes a comment of the first line of a profiled cell, and notes what the text of the cell becomes.
+    """Turns the first line of a profiled cell into a comment, and notes the transformed text.
 
     Parameters
     ----------

@@ -258,7 +258,7 @@ class NpuprofMagics(Magics):
         print(plain_lines(f"{PREAMBLE}\n\n{self._run_at_hand().to_markdown()}"))  # noqa: T201 - to be copied
 
     def _run_at_hand(self) -> Profile | ProfileSet:
-        """Return what was loaded since the last run, or else that run."""
+        """Return the run loaded since the last one, or else the last run."""
         from npuprof.session.active import newest
         from npuprof.session.mixins import last
 

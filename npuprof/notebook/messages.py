@@ -1,4 +1,4 @@
-"""Messages of npuprof to the user of a cell, which must come through whatever the cell did to Python's streams."""
+"""Messages to the user of a cell, which must arrive whatever the cell did to Python's streams."""
 
 from __future__ import annotations
 

@@ -51,13 +51,13 @@ _thread: threading.Thread | None = None
 
 
 def preload(*, report: bool, of_set: bool = False) -> None:
-    """Import what a run and its report need; what cannot be imported fails when it is needed, with its message."""
+    """Import the modules of a run and its report; an import error appears where the module is needed."""
     finish()
     _import((*_OF_A_RUN, *(_OF_A_REPORT if report else ()), *(_OF_A_SET if report and of_set else ())))
 
 
 def begin(then: Callable[[], None]) -> bool:
-    """Import what a run, its report and a view need, and call `then`; return whether a thread does so now."""
+    """Import the modules of a run, its report and a view, then call `then`; return whether a thread does it."""
     global _thread
 
     def run() -> None:

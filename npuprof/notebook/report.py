@@ -112,7 +112,7 @@ def show_run(
     saved_bytes: int = SAVED_BYTES,
     kept: Markup = "",
 ) -> None:
-    """Show the report of a run, and then what it folds, each as an output with a text equivalent.
+    """Show the report of a run, then its folded parts, each as an output with a text equivalent.
 
     `since_before` compares the run with the run before, after the report is shown; `saved_bytes` is the size of both
     outputs, and `kept` the line below them. Where there is nothing to fold, there is one output. A failure is shown
@@ -194,7 +194,7 @@ def _top(run: Profile, kept: Markup = "") -> list[_Bundle]:
 
 
 def _folds(run: Profile, rerun: Rerun | None, top: list[_Bundle], saved_bytes: int, kept: Markup) -> list[_Bundle]:
-    """Return what is folded, before it what changed since the run before, and below it where recordings are kept."""
+    """Return the folded parts, after the changes since the run before, and above the place of recordings."""
     from npuprof.report.difference import since_text
     from npuprof.report.html import report_html
     from npuprof.report.run import folds_of_run

@@ -39,13 +39,13 @@ MAGICS = "\0magics"
 
 
 class _Rewritten(threading.local):
-    """What was rewritten last on this thread: subshells of a kernel run cells at once."""
+    """The last rewritten cell of this thread: subshells of a kernel run cells at once."""
 
     stamps: Stamps | None = None
 
 
 class _Afterwards(ast.NodeTransformer):
-    """A transformer that comes after those of the user, for one cell."""
+    """A transformer that follows the user's transformers, for one cell."""
 
 
 class CellRewriter(ast.NodeTransformer):
@@ -90,7 +90,7 @@ class CellRewriter(ast.NodeTransformer):
                 self._arguments.popitem(last=False)
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """Return the tree to run for that of a cell, where the transformers that follow have returned it."""
+        """Return the tree to run for the cell's tree, after all transformers."""
         transformers = self._shell.ast_transformers
         for stale in [each for each in transformers if isinstance(each, _Afterwards)]:
             transformers.remove(stale)  # one in between has rejected a cell

@@ -44,7 +44,7 @@ _MOST = 4294967295  # Hz, limits of the native collector
 
 
 def default_output() -> Path:
-    """Return the default directory of recordings: that of CANN's tools if the environment sets it."""
+    """Return the default directory of recordings: the one of CANN's tools if the environment sets it."""
     variable, name = _WORK_PATH
     work_path = os.environ.get(variable)
     return Path(work_path).expanduser().absolute() / name if work_path else DEFAULT_OUTPUT
@@ -329,7 +329,7 @@ class Options:
 
     @property
     def rates(self) -> dict[str, int]:
-        """The sampling frequencies in Hz of what is collected, by the option of the frequency."""
+        """The sampling frequencies in Hz, by the name of their option."""
         return {
             name: getattr(self, name) or option.rate
             for name, option in SPECIFICATION.items()

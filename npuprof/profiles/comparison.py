@@ -32,7 +32,7 @@ _BARS = 10
 
 
 class Compared(Protocol):
-    """What a comparison reads from a profile."""
+    """The attributes of a profile that a comparison reads."""
 
     @property
     def info(self) -> Info:
@@ -124,7 +124,7 @@ class Comparison(Difference):
 
     @with_fallback("flame graph")
     def plot_flamegraph(self) -> go.Figure:
-        """Draw what a step consists of, as wide as its time in both runs: red where `a` is slower, else blue."""
+        """Draw the parts of a step as wide as their time in both runs: red where `a` is slower, else blue."""
         from npuprof.figures.difference import plot_flame_difference
 
         subtitle = self.sentence().replace(": ", " · ", 1)
@@ -132,7 +132,7 @@ class Comparison(Difference):
 
     @property
     def _finding(self) -> str:
-        """The outcome, and what it is due to, as a title."""
+        """The outcome and its cause, as a title."""
         reason = self._report.sentence.replace("`", "").partition(". ")[0].rstrip(".")
         return ": ".join(filter(None, [self._report.verdict, reason]))
 

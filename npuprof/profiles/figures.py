@@ -50,7 +50,7 @@ class Figures(TableAttributes):
 
     @abstractmethod
     def _finding(self) -> str:
-        """Return what the report says first, as a title: not escaped; empty if it says nothing."""
+        """Return the first sentence of the report as a title, unescaped; empty if there is none."""
 
     @abstractmethod
     def _collectives(self) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -91,7 +91,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
     @property
     def notes(self) -> pd.DataFrame:
-        """What was repaired, skipped or could not be known: severity, source, message, count, lacks, missing_rows."""
+        """Repaired, skipped and unknown data: severity, source, message, count, lacks, missing_rows."""
         return self._notes.to_frame()
 
     @property
@@ -247,7 +247,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
 
     @cached_property
     def _report(self) -> Report:
-        """What a report has on the screen; what it folds is made where it is shown."""
+        """Return the unfolded report; folded parts are made where they are shown."""
         from npuprof.report.run import report_of_run
 
         return report_of_run(self, lambda: self._user_code)
@@ -292,7 +292,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         return step_statistics(self.accounting)
 
     def by(self, *keys: Key) -> pd.DataFrame:
-        """Sum kernels by what launched them and what they are: ``run.by("line")``, ``run.by("op", "shapes")``.
+        """Sum kernels by their callers and kinds: ``run.by("line")``, ``run.by("op", "shapes")``.
 
         Of a run without a device, operators are summed, by their own time on the host: without what they called.
 
@@ -480,7 +480,7 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         return "\n\n".join(self._markdown())
 
     def _markdown(self, first: int = 1) -> tuple[str, str]:
-        """Return what was recorded, and the findings from number `first` on, as Markdown."""
+        """Return the recorded data and the findings from number `first` on, as Markdown."""
         from npuprof.report.markdown import advised, described_run
 
         advice = self.advice()

@@ -31,7 +31,7 @@ _LINED = ("python", "operators", "api", "kernels")
 
 @dataclass(frozen=True)
 class SelectedRows:
-    """What is selected of a run.
+    """The selected part of a run.
 
     Attributes
     ----------

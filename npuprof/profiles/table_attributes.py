@@ -31,7 +31,7 @@ class _Table:
 
 
 class RunFacts(ABC):
-    """What the parts of a profile read of it."""
+    """The attributes that the parts of a profile read."""
 
     @property
     @abstractmethod

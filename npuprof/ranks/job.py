@@ -92,7 +92,7 @@ def job_facts(ranks: RankTables, whole: Collection[int] = ()) -> JobFacts:
 
 
 def _on_one_basis(members: list[Member], entries: Mapping[int, Entry]) -> list[Member]:
-    """Return the members with the outliers of the job, which its longest rank tells, as those of each of them."""
+    """Return the members with the job's outliers, which its longest rank decides."""
     from npuprof.advice.facts import Facts
     from npuprof.advice.findings import Advice
 

@@ -1,4 +1,4 @@
-"""The processes of a job as runs of a set: which recordings are ranks, and what is missing of the others."""
+"""The processes of a job as runs of a set: recordings of ranks, and the missing others."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class JobProcesses:
         return [each for each in self.processes if each.path and not each.ended and each.is_alive(host)]
 
     def problems(self) -> list[str]:
-        """Return what is missing of the job, in sentences."""
+        """Return the missing parts of the job, in sentences."""
         going_on = self.going_on
         sentences = list(self.file.problems)
         sentences += [

@@ -1,4 +1,4 @@
-"""What a few ranks of a job did in one step, on one clock."""
+"""The work of a few ranks of a job in one step, on one clock."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def chosen(ranks: Sequence[int], marked: Sequence[int], stages: Sequence[Collect
 
 
 def _lane(rows: pd.DataFrame, kernels: tuple[Int64, Int64] | None, begin: int, end: int) -> pd.DataFrame:
-    """Return the intervals of a rank in a window, of which moving data comes first, then waiting, then kernels."""
+    """Return the intervals of a rank in a window: moving data first, then waiting, then kernels."""
     start, wait, moving = (rows[name].to_numpy(np.int64) for name in ("start_ns", "wait_ns", "moving_ns"))
     none = start[:0], start[:0]
     spans = {"moving": covering(start + wait, moving)}

@@ -1,4 +1,4 @@
-"""Whether the traces of torch's profiler below a directory are of one job: the trace handler adds to what is there."""
+"""Whether traces of torch's profiler in a directory belong to one job: the trace handler adds to earlier files."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _by_extra(facts: JobFacts, slow: Sequence[int]) -> list[int]:
 
 
 def _means(facts: JobFacts, advice: Advice) -> tuple[dict[str, int], pd.DataFrame]:
-    """Return the parts of a mean step, and of that of each rank."""
+    """Return the parts of a mean step, and of each rank's mean step."""
     rows = facts.by_part.iloc[facts.basis.rows]
     whole = rows.assign(idle=rows[list(IDLE)].sum(axis=1))
     names = ["duration_ns", *(name for name in PARTS_OF_NAMES if name in whole)]

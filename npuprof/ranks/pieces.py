@@ -87,7 +87,7 @@ def _parts_of(source: str, path: Path) -> Mapping[PartName, PartReader]:
 
 
 def read_pieces(tasks: Sequence[PieceTask]) -> list[Pieces]:
-    """Read parts of several runs; whatever is wrong with one is noted there, and the others are read."""
+    """Read parts of several runs; a run with a problem has a note, and the others are read."""
     return [_read(task) for task in tasks]
 
 

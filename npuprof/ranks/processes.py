@@ -34,7 +34,7 @@ _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Processes:
-    """A limited number of processes, each of which decodes one run at a time; they end with the context."""
+    """A limited number of processes; each decodes one run at a time. They end with the context."""
 
     def __init__(self, limit: int) -> None:
         self._most = limit

@@ -606,7 +606,7 @@ class ProfileSet(LongText, Exports):
 
     @with_fallback("all ranks on one clock")
     def plot_ranks(self, *, step: int | None = None) -> go.Figure:
-        """Draw what each rank did over time, on a common clock, with the collectives in which ranks waited longest.
+        """Draw the work of each rank over time, on a common clock, with the collectives that ranks waited longest in.
 
         Small files of ranks are enough; kernels are drawn for ranks that were read.
 
@@ -738,7 +738,7 @@ class ProfileSet(LongText, Exports):
         return not unread or bool(self._ranks.scans.rows_of("step_times")) or self._is_small()
 
     def _settled(self, *, by_steps: bool = False) -> RankTables:
-        """Return tables whose answers do not depend on what was read before.
+        """Return tables whose answers do not depend on earlier reading.
 
         Small files suffice, with two exceptions: only tasks tell who waits for absent ranks, and with `by_steps` the
         steps of a small job are those of its runs, as everywhere else. For both few small runs are read.
@@ -782,7 +782,7 @@ class ProfileSet(LongText, Exports):
         return self._ranks.memo.of_state("seen", see)
 
     def _report(self, *, folded: bool = False) -> Report:
-        """Return what is said of the set; `folded` with what unfolds, whose pictures and tables take longer."""
+        """Return the report on the set; `folded` adds folded pictures and tables, which take longer."""
         from npuprof.report import ranks as said
 
         if not self._is_seen_at_once():
@@ -862,7 +862,7 @@ class ProfileSet(LongText, Exports):
         return getattr(self, name) if name in ("info", "launches", "notes") else self.table(name)
 
     def _one_line(self) -> str:
-        """Return how many runs there are, and of which ranks."""
+        """Return the number of runs and their ranks."""
         of = f" of {counted(len(self.ranks), 'rank')} ({formatted_ranks(self.ranks)})" if self.ranks else ""
         return f"of {counted(len(self), 'run')}{of} below {self.root}: overview() and advice() tell more"
 

@@ -170,11 +170,11 @@ class RankTables:
         return run_clocks(self.runs.hosts[: len(boots)], boots, estimated, self.runs.newest)
 
     def leads(self) -> dict[int, Lead]:
-        """Return the lead of the clock of each run over that of the first rank, by row, if known."""
+        """Return the lead of each run's clock over the first rank's clock, by row, if known."""
         return {row: clock.lead for row, clock in enumerate(self.clocks()) if clock.lead is not None}
 
     def merged(self, *, apart: bool = False) -> dict[str, pd.DataFrame]:
-        """Return all tables of all ranks as those of one run; see :func:`npuprof.ranks.together.together`."""
+        """Return the tables of all ranks as one run; see :func:`npuprof.ranks.together.together`."""
         leads = self.leads()
         return together([RankOnClock(run, leads.get(row)) for row, run in self.runs.read_all().items()], apart=apart)
 

@@ -1,4 +1,4 @@
-"""The runs of a set by rank and start: what is known of each, and how they are read."""
+"""The runs of a set by rank and start: their facts, and how to read them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RunList:
         refuse_several_jobs(root, self.entries)
 
     def refreshed(self, runs: Sequence[DetectedResult], problems: Sequence[str]) -> RunList:
-        """Return the list of runs that a directory has now, with what was read of those that had ended before."""
+        """Return the current runs of a directory, and reuse the runs that had ended before."""
         given = {entry.run.path: entry.run.rank for entry in self.entries if entry.run.is_rank_given}
         runs = [replace(run, rank=given[run.path], is_rank_given=True) if run.path in given else run for run in runs]
         later = RunList(self.root, runs, problems, self._selection, self._client)

@@ -175,7 +175,7 @@ def _read(
 
 
 def _note_copies(scanned: Scan, entries: Sequence[Entry]) -> Scan:
-    """Return a scan with a note for each run whose operators are those of an earlier run, to the nanosecond."""
+    """Return a scan with a note for each run that repeats the operators of an earlier run, to the nanosecond."""
     notes = dict(scanned.notes)
     first: dict[tuple[int, bytes], int] = {}
     rows, begins = np.unique(scanned.frame[_ROW].to_numpy(np.int64), return_index=True)

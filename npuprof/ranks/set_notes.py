@@ -1,4 +1,4 @@
-"""The notes of a set: what was found while its runs were searched and read, and how they differ from each other."""
+"""The notes of a set: findings of searching and reading its runs, and their differences."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _known_steps(ranks: RankTables) -> dict[int, frozenset[int]]:
 
 
 def _joined_as(ranks: RankTables) -> dict[int, int] | None:
-    """Return what was added to the step numbers of each rank to join its collectives; None if they were not joined."""
+    """Return the shift of each rank's step numbers that joins its collectives; None if they were not joined."""
     played: Job | None = ranks.known_job()
     if played is None:
         return None
@@ -112,7 +112,7 @@ def _note_sessions(entries: Sequence[Entry], notes: Notes) -> None:
 
 
 def _note_other_steps(steps: Mapping[int, frozenset[int]], added: Mapping[int, int] | None, notes: Notes) -> None:
-    """Note ranks whose steps have other numbers than those of most ranks.
+    """Note ranks that number their steps unlike most ranks.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def _note_other_steps(steps: Mapping[int, frozenset[int]], added: Mapping[int, i
 
 
 def _how_joined(first: int, shifts: set[int] | None) -> str:
-    """Return how the collectives of ranks are joined with those of others, by what was added to their first step."""
+    """Return how the collectives of ranks are joined with others, by the shift of their first step."""
     if shifts is None:
         return "once waits() or advice() have joined their collectives, this note says as which steps"
     if len(shifts) == 1 and shifts != {0}:
@@ -148,7 +148,7 @@ def _how_joined(first: int, shifts: set[int] | None) -> str:
 
 
 def _note_other_units(entries: Sequence[Entry], notes: Notes) -> None:
-    """Warn of ranks whose hit rates or shares of ports may have another unit than those of other ranks."""
+    """Warn of ranks whose hit rates or shares of ports may have another unit than other ranks."""
     largest: dict[str, dict[int, float]] = {}
     in_percent = _ranks_in_percent(entries)
     for entry in entries:

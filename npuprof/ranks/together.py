@@ -72,7 +72,7 @@ def on_one_clock(part: RankOnClock) -> TracedRun:
 
 
 def stacked_by_rank(runs: Iterable[Profile], table: Callable[[Profile], pd.DataFrame]) -> pd.DataFrame:
-    """Stack a result of every rank with its rank as the first column; ``attrs["ranks"]`` has those of each."""
+    """Stack a result of every rank with its rank as the first column; ``attrs["ranks"]`` has the attributes of each."""
     frames, attrs = [], {}
     for run in runs:
         frame = table(run)

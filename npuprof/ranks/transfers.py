@@ -77,7 +77,7 @@ def transfers(ranks: RankTables) -> list[tuple[dict[str, pd.DataFrame], dict[str
 
 
 def traffic(ranks: RankTables) -> pd.DataFrame:
-    """Return the traffic of every rank by global rank, or that of the vendor's analysis if no rank has any."""
+    """Return the traffic of every rank by global rank, or the vendor's analysis if no rank has any."""
     parts = [rank_traffic(*of_rank) for of_rank in transfers(ranks)]
     if not any(map(len, parts)) and (cluster := ranks.runs.cluster) is not None:
         parts = [rank_traffic(cluster.tables, cluster.statistics)]

@@ -1,1 +1,1 @@
-"""A recording's own files: what is known of it, its journal, the folder of a job, and what the disk did not take."""
+"""A recording's own files: facts, journal, the folder of a job, and records that the disk did not take."""

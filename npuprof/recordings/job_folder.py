@@ -1,4 +1,4 @@
-"""The folder of a job: the processes that a cell started, their recordings, and what is known of them.
+"""The folder of a job: the processes that a cell started, their recordings, and their facts.
 
 Beside a recording for each process, the folder has ``processes.json``, written when the cell begins and when it ends,
 and ``processes.jsonl``, to which each process appends a line when it begins, records, stops and ends.
@@ -131,7 +131,7 @@ def append(folder: Path, what: str, **facts: Any) -> None:
 
 
 def processes(folder: Path) -> list[Process]:
-    """Return the processes that appended to the log of a folder, in the order in which they began."""
+    """Return the processes that appended to a folder's log, in order of their begin."""
     newest: dict[int, Process] = {}  # the newest of each number, which may be given again
     listed: list[Process] = []
     for line in _lines(folder):

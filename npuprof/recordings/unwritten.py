@@ -1,4 +1,4 @@
-"""Runs of this process whose files are not complete: readers take from memory what the disk does not have.
+"""Runs of this process with incomplete files: readers take the rest from memory.
 
 A run is here from its start until everything of it is written, which a full disk delays.
 """
@@ -35,7 +35,7 @@ class UnwrittenRun(Protocol):
         ...
 
     def save(self) -> None:
-        """Try again to write what is not on disk; a failure stays among the recording's problems."""
+        """Try again to write the missing files; a failure stays among the recording's problems."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Reports: what is said of a run, a set or a comparison, as data, and its two renderings, HTML and text.
+"""Reports on a run, a set or a comparison: their data, and two renderings, HTML and text.
 
 ``run.py`` says it of a run. ``model.py`` is what is said, ``html.py`` (with ``templates/``) and ``text.py`` render it.
 """

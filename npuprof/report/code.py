@@ -162,7 +162,7 @@ class AnnotatedCode(LongText):
     # -- what is shown ---------------------------------------------------------------------------------------------
 
     def _sections(self, most: int, *, whole: bool = True) -> list[Section]:
-        """Return what is shown of each file; `most` limits the lines of the cell, and of all others together."""
+        """Return the shown lines of each file; `most` limits the lines of the cell, and of all others together."""
         sections, left = [], most
         files = self._frame["file"].iloc[:-1]
         for file in list(dict.fromkeys(files.tolist()))[:_MOST_FILES]:
@@ -200,7 +200,7 @@ class AnnotatedCode(LongText):
         return chosen[:most]
 
     def headline(self) -> str:
-        """Return what the lines add up to, in one sentence."""
+        """Return the sum of the lines, in one sentence."""
         sums = {name: int(self._frame[name].fillna(0).sum()) for name in MEASURES}
         if self._of_host:
             return (
@@ -213,7 +213,7 @@ class AnnotatedCode(LongText):
         )
 
     def report(self, most: int = _MOST_LINES[0], *, whole: bool = True, clickable: bool = False) -> Report:
-        """Return what is shown: the cell, or the file with the most time, and folded the other files."""
+        """Return the cell, or the file with the most time, and the other files folded."""
         if not len(self):
             facts = self._advice.facts
             option = "--activities cpu,npu" if facts.info.collector in NO_OPERATORS else "--stacks"
@@ -261,7 +261,7 @@ class AnnotatedCode(LongText):
         return Code(section.title, columns, "in all", lines, [_HEADINGS[name] for name in others], cell_text(file))
 
     def _sentence(self, sections: Sequence[Section]) -> str:
-        """Return what the lines add up to, and what of it is on no line that is shown."""
+        """Return the sum of the lines, and the part of it that no shown line has."""
         costs = self._frame[list(MEASURES)].fillna(0)
         shown = [row for section in sections for row in section.rows if row >= 0]
         rest = (("on other lines", costs.iloc[:-1].drop(index=shown).sum()), ("on no line", costs.iloc[-1]))

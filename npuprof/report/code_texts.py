@@ -93,5 +93,5 @@ def head_of(texts: Sequence[str], place: int) -> int:
 
 
 def is_head_alone(text: str) -> bool:
-    """Return whether a line begins a function or a class, and has nothing of what it does."""
+    """Return whether a line begins a function or a class without its body."""
     return bool(_DEFINITION.match(text)) and text.rstrip().endswith((":", "(", ","))

@@ -1,4 +1,4 @@
-"""What a damaged result lacks, by its notes: lines to show below the title, and the figures that depend on it."""
+"""The missing data of a damaged result, by its notes: lines below the title, and the affected figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OF_FIGURES = {
 
 
 def damage_lines(notes: pd.DataFrame) -> list[str]:
-    """Return what is missing in a result, those that say how much first; errors are lines of their own already."""
+    """Return the losses of a result, counted ones first; errors have lines of their own."""
     losses = notes[((notes["lacks"] != "") & (notes["severity"] != "error")).to_numpy(bool)]
     order = np.argsort(losses["missing_rows"].isna().to_numpy(bool), kind="stable")
     columns = (losses[name].iloc[order].tolist() for name in ("source", "message", "count", "missing_rows"))

@@ -1,4 +1,4 @@
-"""What a report says of a difference: how much faster a step is and why, where the time went, and the changed lines."""
+"""The report on a difference: how much faster a step is and why, where the time went, and the changed lines."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _Change:
 
 
 class _UserCode:
-    """The code of both sides, its lines matched, and what they cost per step; `is_alike` if it is one program."""
+    """The code of both sides, its matched lines, and their cost per step; `is_alike` if it is one program."""
 
     def __init__(self, difference: Difference) -> None:
         sides = [_lines_of(side) for side in (difference.a, difference.b)]
@@ -141,7 +141,7 @@ def changed_numbers(difference: Difference) -> list[int]:
 
 
 def report_of_difference(difference: Difference, *, unlike: Sequence[str] = ()) -> Report:
-    """Return what is said of a difference."""
+    """Return the report on a difference."""
     name, labels = _names(difference)
     user_code = _UserCode(difference)
     changes = _changes(difference, user_code)
@@ -205,7 +205,7 @@ def with_drawing(report: Report, drawing: str) -> Report:
 
 
 def since_text(difference: Difference, report: Report) -> Markup:
-    """Return in one line what a step took before, why it takes less, or more, now, and what makes it hard to tell."""
+    """Return one line on the run before: its step time, the cause of the change, and doubts."""
     said = ": ".join(filter(None, [plain(report.verdict), report.sentence]))
     same = f"{_SAME_CODE[:1].upper()}{_SAME_CODE[1:]}." if _SAME_CODE in report.origin else ""
     doubts = [warning.text for warning in report.warnings]
@@ -242,7 +242,7 @@ def _size(now: int, before: int) -> str:
 
 
 def _verdict(difference: Difference, changes: Sequence[_Change]) -> tuple[str, Markup]:
-    """Return the outcome in a few words, and what it is due to and how sure it is in two short sentences."""
+    """Return the outcome in a few words, and its cause and certainty in two short sentences."""
     now, before, delta = difference.a_ns, difference.b_ns, difference.delta_ns
     if not delta:
         return "As long as before", ""
@@ -314,7 +314,7 @@ def _interval(low: float, high: float) -> str:
 
 
 def _changes(difference: Difference, user_code: _UserCode) -> list[_Change]:
-    """Return what the difference of the step is made of, the largest first; together it is the difference."""
+    """Return the parts of the difference, the largest first; their sum is the difference."""
     rows = difference.rows
     top = rows[(rows["depth"] == 0).to_numpy(bool)]
     least = max(int(_WORTH * int(top["delta_ns"].abs().sum())), 1)

@@ -1,4 +1,4 @@
-"""Facts of a run for its report: where it is from, what it lacks, its figures and tables."""
+"""Facts of a run for its report: origin, missing data, figures and tables."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _host_figures(summary: Summary, figures: Sequence[tuple[str, str]]) -> list[
 
 
 def tables_of(summary: Summary) -> list[Table]:
-    """Return the tables of a report: devices, kernels and runtime calls; without a device, those of the host."""
+    """Return the tables of a report: devices, kernels and runtime calls; without a device, the host's tables."""
     some = [_devices(summary.devices), _top_ops(summary), _longest_kernels(summary)]
     some += host_grids(summary.host)
     some.append(_top_api(summary))
@@ -131,7 +131,7 @@ def tables_of(summary: Summary) -> list[Table]:
 
 
 def known_figures(summary: Summary, info: Info, notes: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return the key figures, those of incomplete tables marked; without the device's where nothing was recorded."""
+    """Return the key figures, and mark incomplete ones; device figures only where something was recorded."""
     figures = marked(key_figures(summary), damaged_tables(notes))
     return [figure for figure in figures if figure[1] != ABSENT] if nothing_text(summary, info) else figures
 

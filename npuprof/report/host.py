@@ -1,4 +1,4 @@
-"""Tables of a report on a run without a device: what the host did, and what took its time and memory."""
+"""Tables of a report on a run without a device: the work of the host, its time and its memory."""
 
 from __future__ import annotations
 

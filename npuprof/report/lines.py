@@ -1,4 +1,4 @@
-"""The user's code in a report: the lines of the cell with what they cost per step, and the functions that they call."""
+"""The user's code in a report: the lines of the cell with their cost per step, and the functions that they call."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class UserCode:
         return self._texts.lines(file)
 
     def costliest(self) -> Costliest | None:
-        """Return the line that the device waits for most, or of a run of the host the one that takes longest."""
+        """Return the line that the device waits for most; without a device, the line that takes longest."""
         measure = "host_ns" if self._of_host else "idle_ns"
         known = self._lines[self._lines["line"].notna().to_numpy(bool)]
         if not len(known) or not known[measure].fillna(0).max():
@@ -196,7 +196,7 @@ def _has_code(texts: Sequence[str], after: int, before: int) -> bool:
 
 
 def _heads(texts: Sequence[str], line: int) -> list[int]:
-    """Return the first lines of the blocks around a line, so that a loop stands above what it repeats."""
+    """Return the first lines of the blocks around a line, so that a loop stands above its body."""
     heads, indent = [], len(texts[line - 1]) - len(texts[line - 1].lstrip())
     for at in range(line - 1, 0, -1):
         text = texts[at - 1]

@@ -1,4 +1,4 @@
-"""A report as Markdown, for an issue, a pull request or an assistant: what was recorded, and what makes a step slow."""
+"""A report as Markdown, for an issue, a pull request or an assistant: recorded data, and causes of a slow step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_RUNS = 8
 
 
 def described_run(info: Info, tables: Mapping[str, pd.DataFrame], notes: pd.DataFrame) -> str:
-    """Return what was recorded of a run, what is missing, and its worst notes."""
+    """Return the recorded and missing data of a run, and its worst notes."""
     filled = {name: len(table) for name, table in tables.items() if len(table)}
     empty = [name for name in tables if name not in filled]
     lines = [
@@ -144,7 +144,7 @@ def _first_rows(table: Table, most: int = 10) -> Table:
 
 
 def reported(report: Report, infos: Iterable[Info] = ()) -> str:
-    """Return a report without findings: what is said, and what it lists."""
+    """Return a report without findings: its sentences and lists."""
     lines = _head(report, report.name)
     for table in report.tables:
         lines += ["", *fenced(table_text(_first_rows(table)))]

@@ -1,4 +1,4 @@
-"""A report as data: what is on the screen, in reading order, before it is HTML or text."""
+"""A report as data: its parts in reading order, before they become HTML or text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Strip:
-    """A window of time: what the host's lines and the devices did in it. In text it stands only if `in_text`."""
+    """A window of time: the host's lines and the devices' work. In text it stands only if `in_text`."""
 
     title: str
     length_ns: int
@@ -72,7 +72,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Problem:
-    """A finding: what is wrong, one thing to do, what that gains, and behind a click its detail and why."""
+    """A finding: the problem, one action and its gain; a click shows detail and evidence."""
 
     title: Markup
     action: Markup
@@ -84,7 +84,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class CodeLine:
-    """A line of code with its times; `number` is None where lines are left out, `row` what a click on it names."""
+    """A line of code with its times; `number` is None where lines are left out, `row` is the target of a click."""
 
     number: int | None
     text: str = ""
@@ -170,7 +170,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Report:
-    """What is said of a run, a set or a comparison, from top to bottom."""
+    """The content of a report on a run, a set or a comparison, from top to bottom."""
 
     # name, origin: who it is about, and on what: chip, number and kind of steps.
     name: str

@@ -1,4 +1,4 @@
-"""What a report says of code that ended because the memory of a device was full."""
+"""The report on code that ended because a device ran out of memory."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 @dataclass(frozen=True)
 class FailedAllocation:
-    """What the error says of an allocation that failed; None where it does not say."""
+    """The facts of an allocation that failed, by its error; None where the error does not state them."""
 
     device_id: int | None = None
     requested_bytes: int | None = None
@@ -63,7 +63,7 @@ class FailedAllocation:
 
 
 def failed_allocation(error: str) -> FailedAllocation | None:
-    """Return what an error says of device memory; None if that is not why the code ended."""
+    """Return the device memory that an error reports; None for other errors."""
     for form in _FORMS:
         if found := form.search(error):
             said = found.groupdict()

@@ -1,4 +1,4 @@
-"""What a report says of a set of ranks: the main cause, the ranks on one clock, findings, and all else folded."""
+"""The report on a set of ranks: the main cause, the ranks on one clock, findings, and the folded rest."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OF_JOBS = frozenset(rule.name for rule in JOB_RULES)
 
 
 class ReportedOverview(Protocol):
-    """What a report asks of the overview of a set."""
+    """The attributes of a set's overview that its report reads."""
 
     @property
     def verdict(self) -> str:
@@ -106,7 +106,7 @@ class ReportedOverview(Protocol):
 
 
 def report_of_overview(seen: ReportedOverview, notes: pd.DataFrame | None = None) -> Report:
-    """Return what is said of the ranks of a job together; `notes` are those of its set."""
+    """Return the report on the ranks of a job together; `notes` belong to the set."""
     info, advice = seen.info, seen.advice
     name = info.name or "runs"
     number = counted(len(seen.ranks), "rank")
@@ -267,7 +267,7 @@ def _by_part(facts: JobFacts, advice: Advice, parts: Mapping[str, int]) -> str:
 
 
 def _shape(seen: ReportedOverview) -> str:
-    """Return stages, replicas and shards of a job of which all ranks are here; empty if they do not tell all of it."""
+    """Return the stages, replicas and shards of a complete job; empty if they do not cover it."""
     if seen.absent or len(seen.ranks) < 2:
         return ""
     stages = {len(pipeline) for pipeline in seen.pipelines} or {1}
@@ -330,7 +330,7 @@ def _absent(absent: Sequence[int]) -> list[Warned]:
 
 
 def _damage(notes: pd.DataFrame) -> list[Warned]:
-    """Return why figures cannot be trusted: what failed, what is missing, and how ranks differ from each other."""
+    """Return the reasons to distrust the figures: failures, missing data, and differences between ranks."""
     errors = [Warned("error", plain(line)) for line in error_lines(notes)]
     warned = notes[((notes["severity"] == "warning") & (notes["lacks"] == "")).to_numpy(bool)]
     warned = warned[~warned["message"].str.startswith(NO_RUN).to_numpy(bool)]

@@ -1,4 +1,4 @@
-"""What a report says of one run: the main cause, a typical step, findings, the user's lines, and all else folded."""
+"""The report on one run: the main cause, a typical step, findings, the user's lines, and the folded rest."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _TRIVIAL_NS = 1_000_000  # of a run of the host alone, below which lines say not
 
 
 class ReportedRun(Protocol):
-    """What a report asks of a run."""
+    """The attributes of a run that its report reads."""
 
     tables: MutableMapping[str, pd.DataFrame]
 
@@ -79,7 +79,7 @@ Lines: TypeAlias = Callable[[], UserCode | None]
 
 
 def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
-    """Return what is on the screen for a run; :func:`folds_of_run` has what is folded."""
+    """Return the unfolded report on a run; :func:`folds_of_run` has the rest."""
     info, notes = run.info, run.notes
     nothing = nothing_text(run.summary, info, notes)
     cells = cell_classes(info.cells)
@@ -135,7 +135,7 @@ def report_of_run(run: ReportedRun, user_code: Lines) -> Report:
 
 
 def folds_of_run(run: ReportedRun, user_code: Lines, explorer: str = "") -> list[Fold]:
-    """Return what is folded: functions, the explorer, kernels, memory, all numbers, all findings, notes, provenance."""
+    """Return the folded parts: functions, explorer, kernels, memory, all numbers, all findings, notes, provenance."""
     info, notes, summary, advice = run.info, run.notes, run.summary, run.advice()
     tables = tables_of(summary)
     kernels = [table for table in tables if "kernel" in table.title]
@@ -429,7 +429,7 @@ def _key(finding: Finding, advice: Advice) -> str:
 
 
 def problem_of(finding: Finding, advice: Advice) -> Problem:
-    """Return a finding in two lines, and what is behind its question."""
+    """Return a finding in two lines, and the answer to its question."""
     why = []
     if finding.where:
         call = code(f"advice()[{_key(finding, advice)}].show()")

@@ -1,4 +1,4 @@
-"""The strip of a report: a window of time with the host's own lines above what the devices did in it."""
+"""The strip of a report: a window of time with the host's lines above the devices' work."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def strip_of(facts: Facts, rows: Sequence[int], title: str, lines_of: Callable[[
 
 
 def _device(facts: Facts, row: int, begin: int, length: int) -> list[Segment]:
-    """Return the work of a device in a step; what it is idle for is left blank."""
+    """Return the work of a device in a step; idle time is left blank."""
     intervals = facts.accounting.intervals
     chosen = intervals[(intervals["row"] == row).to_numpy(bool)]
     chosen = chosen[~chosen["part"].isin([*IDLE, BETWEEN_STEPS, HOST]).to_numpy(bool)]

@@ -154,7 +154,7 @@ class Info(LongText):
 
     @property
     def thinking_ns(self) -> int:
-        """The time of the run in which no cell ran; 0 unless cells are known."""
+        """The time of the run between cells; 0 unless cells are known."""
         if not self.executed or self.started_ns is None or self.stopped_ns is None:
             return 0
         ran_ns = sum(end_ns - start_ns for _, start_ns, end_ns in self.executed)

@@ -1,4 +1,4 @@
-"""Notes on what a reader repaired, skipped or could not know: the rows of ``run.notes``, shown in the report."""
+"""Notes on repaired, skipped and unknown data: the rows of ``run.notes``, shown in the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key: TypeAlias = tuple[Severity, str, str]
 
 
 class Loss(NamedTuple):
-    """What is missing in a run."""
+    """The missing rows of a run."""
 
     tables: frozenset[str]  # the tables that lack rows
     rows: int  # how many rows of the input are missing, 0 if that is unknown
@@ -53,7 +53,7 @@ _NOTHING = Loss(frozenset(), 0)
 
 @dataclass
 class Notes:
-    """A list of notes in which repeated notes are counted.
+    """A list of notes that counts repetitions.
 
     Severities: ``info`` is worth knowing; ``warning`` means that something was repaired or skipped; ``error`` means
     that requested data is missing. A note on lost data also names the tables that lack rows (`lacks`).
@@ -175,7 +175,7 @@ class Notes:
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame) -> Notes:
-        """Build the list from the result of :meth:`to_frame`, or of that of an earlier version, without losses."""
+        """Build the list from a frame of :meth:`to_frame`, also of an earlier version, without losses."""
         notes = cls()
         is_told = "lacks" in frame and bool(frame["lacks"].notna().all())
         known = frame if is_told else frame.assign(lacks="", missing_rows=pd.array([0] * len(frame), "Int64"))

@@ -88,7 +88,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """What a row of a table stands for, and its first columns in order."""
+    """The meaning of a row of a table, and its first columns in order."""
 
     name: str
     row: str

@@ -58,7 +58,7 @@ def _short(numbers: Int64) -> npt.NDArray[np.integer]:
 
 
 def merged(bars: Bars, begins: Int64) -> Bars:
-    """Merge consecutive bars into groups that begin at the positions `begins`, the first of which is 0."""
+    """Merge consecutive bars into groups that begin at the positions `begins`; the first is 0."""
     if not len(bars):
         return bars
     longest = np.maximum.reduceat(bars.longest_ns, begins)
@@ -177,7 +177,7 @@ def clusters(start_ns: Int64, end_ns: Int64) -> Int64:
 
 
 def _conflicting(start_ns: Int64, end_ns: Int64, lanes: Int64) -> Int64:
-    """Return the rows of all clusters in which slices on the same lane overlap."""
+    """Return the rows of all clusters with overlapping slices on one lane."""
     order = np.argsort(lanes, kind="stable")
     same_lane = lanes[order][1:] == lanes[order][:-1]
     conflict = same_lane & (start_ns[order][1:] < end_ns[order][:-1])

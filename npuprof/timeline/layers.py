@@ -52,7 +52,7 @@ class Layer:
         return replace(self, title=title, frames=(frame[is_selected],), slices=self.slices[is_selected])
 
     def of_columns(self) -> Layer:
-        """Return the layer with only the columns that tracks need, of which rows are chosen sooner."""
+        """Return the layer with only the columns that tracks need, so that rows are chosen sooner."""
         return replace(self, frames=tuple(frame[[*self.by, "start_ns", "duration_ns"]] for frame in self.frames))
 
     def tracks(self) -> tuple[Int64, list[Key]]:
@@ -242,7 +242,7 @@ def _whole(layer: Layer, _: Slices) -> list[Layer]:
 
 
 def _marks(layer: Layer, _: Slices) -> list[Layer]:
-    """Divide markers: those of the run, and a layer for each track of the user's own."""
+    """Divide markers: a layer for the run, and one for each track of the user's own."""
     (frame,) = layer.frames
     if TRACK not in frame:
         return [layer]

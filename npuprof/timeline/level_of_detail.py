@@ -244,7 +244,7 @@ class WindowIndex:
         return bisect_right(self._bounds_list, element) - 1
 
     def element_of(self, slice_number: int) -> int:
-        """Return the element of which a slice is the only or the longest one; -1 if there is none."""
+        """Return the element that shows a slice alone, or as its longest one; -1 if there is none."""
         return int(self._places[slice_number]) if 0 <= slice_number < len(self._places) else -1
 
     def slice_at(self, element: int) -> int:

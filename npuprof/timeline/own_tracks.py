@@ -21,7 +21,7 @@ _LONGEST_TITLE, _LONGEST_UNIT = 100, 20
 
 
 def with_tracks(tables: Mapping[str, pd.DataFrame], tracks: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-    """Return the tables of a run with the user's own tracks, whose rows come after those of the run.
+    """Return the tables of a run with the user's own tracks after the run's rows.
 
     Parameters
     ----------

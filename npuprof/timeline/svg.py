@@ -40,7 +40,7 @@ _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class _Scale:
-    """Maps times since the first to pixels, clipped at the edges of what is shown, which begins at `begin_ns`."""
+    """Maps times since the first to pixels, clipped at the edges of the picture, which begins at `begin_ns`."""
 
     first_ns: int
     begin_ns: int

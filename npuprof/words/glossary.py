@@ -66,7 +66,7 @@ _IN_TAG = re.compile(r"(<[^>]*>)")
 
 
 def with_meanings(markup: str) -> str:
-    """Return HTML in which the first place of each word of :data:`TERMS` shows its meaning under the pointer."""
+    """Return HTML in which the first use of each word of :data:`TERMS` has its meaning as a tooltip."""
     marked: set[str] = set()
 
     def first_marked(match: re.Match[str]) -> str:

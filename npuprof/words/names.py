@@ -19,7 +19,7 @@ _ADDRESS = re.compile(r"(?<=[A-Za-z])://|(?<=\bwww)\.", re.IGNORECASE)
 
 
 def without_names(text: str, hosts: Iterable[str] = ()) -> str:
-    """Return a text in which home folders are ``~``, and names of users and hosts ``<user>`` and ``<host>``.
+    """Shorten home folders to ``~``, and names of users and hosts to ``<user>`` and ``<host>``.
 
     `hosts` are those that recordings name, beside this computer. Words such as ``root`` and ``localhost`` stay.
     """

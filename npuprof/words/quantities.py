@@ -68,7 +68,7 @@ NO_BREAK = "\u00a0"
 
 
 def unbroken(text: str) -> str:
-    """Return a text in which no line breaks between a number and its unit."""
+    """Return a text that never breaks between a number and its unit."""
     return _QUANTITY.sub(NO_BREAK, text)
 
 

@@ -35,7 +35,7 @@ class LongText(ABC):
 
     @abstractmethod
     def _one_line(self) -> str:
-        """Return what it is, in one line."""
+        """Return the description, in one line."""
 
     @abstractmethod
     def __str__(self) -> str: ...

@@ -77,7 +77,7 @@ def _in_each_step(facts: JobFacts, alike_ns: int) -> str:
 
 
 def _seen_ns(facts: JobFacts) -> int:
-    """Return what a step gains if nobody waits for absent ranks, as far as other collectives or transfers tell."""
+    """Return the gain of a step if nobody waits for absent ranks, as far as collectives or transfers show."""
     lacking, tells = facts.lacking, facts.lacking.surely_ns > 0
     gain = None
     if facts.completed is not None:

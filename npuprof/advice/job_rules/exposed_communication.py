@@ -38,7 +38,7 @@ def check(facts: JobFacts) -> Finding:
 
 
 def _free(facts: JobFacts) -> int | None:
-    """Return the gain of a replay in which data moves in no time."""
+    """Return the gain of a replay without transfer time."""
     return facts.gain_ns(moving_ns=without(facts, facts.recorded).moving_ns)
 
 

@@ -20,7 +20,7 @@ def check(facts: JobFacts) -> Finding:
 
 
 def without(facts: JobFacts, times: Times) -> Times:  # noqa: ARG001 - every rule of a job has it
-    """Return the times as they are: those of a usual step have no outliers."""
+    """Return the times unchanged: a usual step has no outliers."""
     return times
 
 

@@ -90,7 +90,7 @@ def _of_which(stages: Sequence[Sequence[int]]) -> str:
 
 
 def _alone(facts: JobFacts, stage: Sequence[int]) -> int | None:
-    """Return the rank of a stage of which only one is known, so that none alike tells whether it is slow."""
+    """Return the rank of a stage that is known alone, so that no equal rank shows whether it is slow."""
     seen = [rank for rank in stage if rank not in facts.unseen]
     return seen[0] if len(seen) == 1 else None
 
@@ -104,7 +104,7 @@ def _compared(facts: JobFacts, rank: int, stage: int) -> str:
 
 
 def _as_fast(facts: JobFacts, played: Job, rank: int, others_ns: Sequence[int]) -> int:
-    """Return what a step gains at most if a rank takes as long as those of the other stages."""
+    """Return the most that a step gains if a rank is as fast as the other stages."""
     usual, rows = facts.usual.own_ns, (played.rows["rank"] == rank).to_numpy(bool)
     taken = float(usual[rows].sum()) / len(played.steps)
     factor = min(1.0, float(np.median(others_ns)) / max(taken, 1.0))

@@ -149,7 +149,7 @@ def _cause(facts: JobFacts, rank: int) -> tuple[str, str]:
 
 
 def without(facts: JobFacts, times: Times) -> Times:
-    """Return times in which slow ranks take as long as others of their role."""
+    """Return times in which slow ranks are as fast as others of their role."""
     return times.without([part.suspect for part in _parts(facts)])
 
 

@@ -73,7 +73,7 @@ def _words(stall: Once, ranks: Sequence[int]) -> str:
 
 
 def without(facts: JobFacts, times: Times) -> Times:  # noqa: ARG001 - every rule of a job has it
-    """Return the times as they are: those of a usual step have nothing that happened once."""
+    """Return the times unchanged: a usual step has no single stalls."""
     return times
 
 

@@ -49,7 +49,7 @@ def check(facts: JobFacts) -> Finding:
 
 
 def _even_gain(facts: JobFacts) -> int | None:
-    """Return the gain of a replay in which ranks with equal collectives take equal time before each of them.
+    """Return the gain of a replay in which ranks take equal time before equal collectives.
 
     Late hosts, slow ranks and what happened once have their own findings, and are left out here.
     """

@@ -101,7 +101,7 @@ def _finding(
 
 
 def _part_of(facts: Facts, found: HostTime, cost: int, gain: Gain) -> Gain:
-    """Return the part of a gain that idle time of one cause has, and what a step gains without its waits."""
+    """Return the share of a cause in a gain, and the gain of a step without its waits."""
     limits = [gain[name] * found.time_ns // max(cost, 1) for name in ("gain_lo_ns", "gain_hi_ns")]
     by_step = [each * found.time_ns // max(cost, 1) for each in gain["gains_ns"]]
     predicted = gain["confidence"] == "measured"
@@ -115,7 +115,7 @@ def _part_of(facts: Facts, found: HostTime, cost: int, gain: Gain) -> Gain:
 
 
 def _detail(facts: Facts, times: HostTimes, found: HostTime, parts: Sequence[str]) -> str:
-    """Return the time, the deepest line, what other threads do, and what was not recorded."""
+    """Return the time, the deepest line, the other threads' work, and missing records."""
     said = [f"the {facts.device} has no work for {duration(found.time_ns)} of a step"] if found.time_ns else []
     if found.busy_ns:
         said.append(f"the host waits for it for {duration(found.busy_ns)}")
@@ -143,7 +143,7 @@ def needs(facts: Facts) -> str:
 
 
 def starved(facts: Facts) -> bool:
-    """Return whether the device is idle for more than a tenth of the usual step, whatever single steps took longer."""
+    """Return whether the device is idle for more than a tenth of the usual step; outliers do not count."""
     own_ns = facts.usual_ns - facts.causes_of(IDLE).get(PROFILER, 0)  # a step takes no longer without the profiler
     return sum(facts.idle_causes.values()) > _THRESHOLD * own_ns
 

@@ -45,7 +45,7 @@ def check(facts: Facts) -> Finding:
 
 
 def _undone(kernels: pd.DataFrame) -> pd.Series[bool]:
-    """Return which kernels change what the kernel before or after them on the stream changes back."""
+    """Return the kernels that undo a change of the kernel before or after them on the stream."""
     device, stream = (kernels[name].to_numpy(np.int64, na_value=-1) for name in ("device_id", "stream_id"))
     order = np.lexsort((kernels["start_ns"].to_numpy(np.int64), stream, device))
     tensors = [_first_tensors(kernels[f"output_{name}"], kernels[f"input_{name}"]) for name in _OF_TENSORS]

@@ -23,7 +23,7 @@ _MOST = 3
 
 
 def check(facts: Facts) -> Finding:
-    """Fire if over 90 % of device memory is in use, or 20 % of what the allocator reserved is fragmented."""
+    """Fire if over 90 % of device memory is in use, or 20 % of the allocator's reserve is fragmented."""
     memory = facts.tables["memory"]
     used = int(memory["reserved_bytes"].max()) if memory["reserved_bytes"].notna().any() else 0
     if not used:

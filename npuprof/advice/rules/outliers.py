@@ -1,4 +1,4 @@
-"""Steps that take longer than the usual one, and what they add to the mean."""
+"""Steps that take longer than the usual one, and their share of the mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of what the chip can compute the whole step uses: the model FLOPs utilization (MFU)."""
+"""The share of the chip's peak that the whole step uses: the model FLOPs utilization (MFU)."""
 
 from __future__ import annotations
 

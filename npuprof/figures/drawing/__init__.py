@@ -30,7 +30,7 @@ _NO_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def figure_svg(figure: go.Figure) -> str:
-    """Draw a figure as an SVG document; empty if it has what is not drawn here, or would be too large."""
+    """Draw a figure as an SVG document; empty if a part of it is not drawn here, or it would be too large."""
     whole = figure.to_plotly_json()
     traces = [trace for trace in whole["data"] if trace.get("visible", True) is True]
     if any(trace["type"] not in ("bar", "scatter", "heatmap", "icicle") for trace in traces):
@@ -230,7 +230,7 @@ def _equal_steps(trace: Mapping[str, Any], letter: str, count: int) -> Float64:
 
 
 def _each(value: Any, like: Float64) -> Float64:
-    """Return a number for each of some values: the same for all, or those of an array."""
+    """Return a number per value: the same for all, or the elements of an array."""
     return (
         np.full(len(like), value, np.float64) if isinstance(value, int | float) else np.array(listed(value), np.float64)
     )

@@ -95,7 +95,7 @@ class Axis:
                 self.low, self.high = min(self.low, float(known.min())), max(self.high, float(known.max()))
 
     def settle(self) -> None:
-        """Choose the range: the value of the figure, or that of the values with a margin."""
+        """Choose the range: the figure's own, or the range of the values with a margin."""
         if (given := self.look.get("range")) is not None and all(isinstance(value, int | float) for value in given):
             self.low, self.high = map(float, given)
         elif self.is_of_names:

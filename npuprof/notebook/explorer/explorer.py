@@ -134,7 +134,7 @@ class Explorer:
         return self.run.info.started_ns or first
 
     def _take_selected(self, timeline: Timeline) -> None:
-        """Make what is marked or lit in the timeline the selection of the run."""
+        """Make the marked slices of the timeline the selection of the run."""
         if self._is_showing or self._taken == (timeline.marked, timeline.matches):
             return
         self._taken = timeline.marked, timeline.matches
@@ -172,7 +172,7 @@ class Explorer:
 
     @contextmanager
     def _showing(self) -> Iterator[None]:
-        """Do not take what the timeline shows for a selection by hand meanwhile."""
+        """Ignore selections while the timeline is updated by code."""
         self._is_showing, before = True, self._is_showing
         try:
             yield

@@ -1,4 +1,4 @@
-"""The flame graph in the notebook: answers a page for what the saved data of the run does not hold."""
+"""The flame graph in the notebook: answers a page for data beyond the saved run."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class FlameGraphView:
         self.canvas.say("tree", known_of(asked), [data])
 
     def _send_sums(self, asked: Message) -> None:
-        """Send what each path has by itself, in a step, on a thread, and of what is selected."""
+        """Send the own time of each path, in a step, on a thread, and of the selection."""
         selected, range_ns = self._selected(), None
         if selected.start_ns is not None or selected.end_ns is not None:
             low, high = run_window(self._tables) or (0, 0)

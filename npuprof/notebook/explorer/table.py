@@ -35,7 +35,7 @@ _EXACT = 2**53  # whole numbers that a page can hold
 
 
 class TableView:
-    """Answers a page that shows a table; a page that holds the run asks for what it does not hold of the table.
+    """Answers a page that shows a table; a page with its own data asks only for missing rows.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class TableView:
         return None if of_tables is None else of_tables.get(self._kind.table, np.zeros(0, np.int64))
 
     def _view(self, asked: Message) -> View:
-        """Return what a page asks for, without what the table does not have."""
+        """Return the requested columns that the table has."""
         view = View(self._kind.table, tuple(_texts(asked.get("group"))))
         if view.group not in self._kind.groups or not set(view.group) <= set(self._frame.columns):
             view = replace(view, group=())

@@ -38,7 +38,7 @@ _LONGEST_CELL = 200
 
 
 def shown(figure: go.Figure) -> widgets.Widget:
-    """Return a figure as output data for the front end's renderer, and what it shows as text, folded below it.
+    """Return a figure as output data for the front end's renderer, with its text folded below it.
 
     A live figure would load plotly.js again.
     """
@@ -122,7 +122,7 @@ def flame_graph(explorer: Explorer) -> widgets.Widget:
 
 
 def _note(explorer: Explorer, *, is_part: bool) -> widgets.Widget:
-    """Return what is selected, if a view shows only that."""
+    """Return the selection, if a view shows only that."""
     if not is_part:
         return widgets.HBox([])
     text = escape(printable(explorer.run._selection.selected.text or "a range of time", _LONGEST_CELL))

@@ -175,14 +175,14 @@ class TimelineView:
             self._send_window()
 
     def send_run(self) -> None:
-        """Send pages what the saved output holds of the run, if it is made."""
+        """Send pages the run's data in the saved output, if it exists."""
         if (held := self._held()) is not None:
             self.canvas.say("run", {}, [np.frombuffer(held.data, np.uint8)])
             if self._matches is not None:
                 self._send_matches()
 
     def _take_chosen(self, asked: Message) -> None:
-        """Take over what was selected and searched in a page that holds the run, and shows it already."""
+        """Take over the selection and search of a page that holds the run."""
         timeline, text = self._timeline, str(asked.get("search", ""))[:1_000]
         self._is_known = True
         try:

@@ -59,7 +59,7 @@ class FormView:
         self._placed: tuple[set[str], bool] | None = None
 
     def _place(self, elsewhere: set[str]) -> None:
-        """Place the controls: those of options that no front end here has are shown on request."""
+        """Place the controls; options that no front end here has are shown on request."""
         if self._placed == (elsewhere, self._fold.value):
             return
         self._placed = elsewhere, self._fold.value

@@ -130,7 +130,7 @@ class ListedRuns:
         self._earlier = sorted(earlier[:_MOST_EARLIER], key=lambda pair: -pair[0].started_ns)
 
     def add_loaded(self, path: Path, run: Profile | ProfileSet) -> None:
-        """Add what was loaded from a path, unless it is listed already."""
+        """Add a run loaded from a path, unless it is listed already."""
         from npuprof.profiles.profile import Profile
 
         info = run._merged_info()
@@ -192,7 +192,7 @@ class ListedRuns:
         )
 
     def _outcome(self, directory: Path) -> _Outcome:
-        """Return what the recording says: busy time, change since the same cell before, and time without code."""
+        """Return the facts of a recording: busy time, change since the same cell before, and time without code."""
         try:
             written_ns = (directory / FILE_NAME).stat().st_mtime_ns
             if self._kept.get(directory, (0, ""))[0] != written_ns:
@@ -248,7 +248,7 @@ def rename(run: EndedRun, name: str) -> None:
 
 
 def delete(run: EndedRun) -> str:
-    """Delete only those files of a recording that a collector or npuprof wrote; return what was done and what remains.
+    """Delete only files of a recording that a collector or npuprof wrote; return the outcome and what remains.
 
     A run whose directory is gone already is removed from the list.
     """

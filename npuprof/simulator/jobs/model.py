@@ -207,7 +207,7 @@ def _members(plan: Plan, stage: int, replica: int, part: int) -> Iterator[tuple[
 
 
 def _program(plan: Plan, stage: int) -> list[Op]:
-    """Return the operators of a stage; computing without a following operator is added to that of the next operator."""
+    """Return the operators of a stage; computing without a following operator joins the next operator."""
     ops: list[Op] = []
     host = device = 0
     subject = ""

@@ -29,7 +29,7 @@ _END_NOISE_NS = 200
 
 @dataclass(frozen=True)
 class OverlappedPlan:
-    """The size of a job: `moving_ns` is the transfer of a bucket, `between_ns` what the host takes between steps.
+    """The size of a job: `moving_ns` is the transfer time of a bucket, `between_ns` the host's time between steps.
 
     `slow_ranks` compute longer by a share, and the hosts of `late_ranks` begin each step late. With `serial`, buckets
     move after the backward pass. Jitter is relative, per kernel; steps vary by `uneven` in length on all ranks alike.
@@ -72,7 +72,7 @@ class OverlappedJob:
         return whole / self.plan.steps
 
     def tables(self, rank: int) -> dict[str, pd.DataFrame]:
-        """Return what is recorded of a rank: kernels and collectives, without the events that join them."""
+        """Return the recorded tables of a rank: kernels and collectives, without the events that join them."""
         ahead = START_NS + int(self.clock_ns[rank])
         of_op = np.repeat(np.arange(self.plan.steps) + FIRST_STEP, self.plan.buckets)
         key = str(name_hash(_GROUP))

@@ -38,7 +38,7 @@ _Key: TypeAlias = tuple[tuple[int, ...], int]
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """The size of a job, what its steps do, and its faults."""
+    """The size of a job, the work of its steps, and its faults."""
 
     # tensor, pipeline, data, steps, ranks_per_host: the sizes of its groups, and the numbers of steps and of ranks on a
     # host.
@@ -126,7 +126,7 @@ class _Await(NamedTuple):
 
 
 class _Host(NamedTuple):
-    """What the host does before it launches on: load a batch, read the loss of a step, or write a checkpoint."""
+    """The work of the host before it launches on: load a batch, read the loss of a step, or write a checkpoint."""
 
     what: Literal["batch", "loss", "checkpoint"]
 
@@ -135,7 +135,7 @@ _Item: TypeAlias = _Kernel | _Meet | _Await | _Host
 
 
 def _program(plan: TrainingPlan, rank: int) -> Iterator[_Item]:
-    """Yield what a rank runs: pipelines alternate between forward and backward passes."""
+    """Yield the work of a rank: pipelines alternate between forward and backward passes."""
     stage, groups = plan.place(rank)[0], plan.groups(rank)
 
     def meet(kind: _Kind, op_type: str = "", *, waits: bool = True) -> Iterator[_Item]:
@@ -185,7 +185,7 @@ def _program(plan: TrainingPlan, rank: int) -> Iterator[_Item]:
 
 
 class _Member:
-    """The lanes of a rank, and what it runs next."""
+    """The lanes of a rank, and its next work."""
 
     def __init__(self, plan: TrainingPlan, rank: int, seed: int) -> None:
         self.plan, self.rank, self.groups = plan, rank, plan.groups(rank)
@@ -244,7 +244,7 @@ class TrainingJob:
         return (max(last, moved) - min(rank[0][0] for rank in self.kernels)) / self.plan.steps
 
     def tables(self, rank: int) -> dict[str, pd.DataFrame]:
-        """Return what is recorded of a rank: kernels and collectives, without the events that join them."""
+        """Return the recorded tables of a rank: kernels and collectives, without the events that join them."""
         starts, ends, kinds, steps = zip(*self.kernels[rank], strict=True)
         kernels = {
             "start_ns": self._recorded(rank, starts),

@@ -102,7 +102,7 @@ def _call(like: DeviceArray, ufunc: np.ufunc, inputs: _Inputs, options: _Options
 def _computed_in(
     values: list[Any], outputs: list[Records], options: Mapping[str, Any], is_written: bool
 ) -> np.dtype[Any]:
-    """Return the data type of the computation, which may differ from that of a comparison's result and of ``out``."""
+    """Return the data type of the computation, which may differ from the result's and from ``out``."""
     dtype: np.dtype[Any]
     if options.get("dtype") is not None:
         dtype = np.dtype(options["dtype"])
