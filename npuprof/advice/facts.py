@@ -311,7 +311,7 @@ class Facts:
 
     @cached_property
     def idle_causes(self) -> dict[str, int]:
-        """The idle time of a step by cause, the greatest first, without time that the user's program does not explain."""
+        """The idle time of a step by cause, the greatest first, without unexplained time."""
         return {name: time for name, time in self.causes_of(IDLE).items() if name not in NOT_OF_THE_HOST}
 
     def causes_of(self, parts: Sequence[str]) -> dict[str, int]:

@@ -468,7 +468,7 @@ class JobFacts(Facts):
         return max(0, round((before - after) / self.steps))
 
     def replayed_without(self, saved_ns: Int64) -> Replayed | None:
-        """Return the gain of a step, and of each, with less time before each row's collective; None if a replay fails."""
+        """Return the gain of a step, and of each, with less time before each collective; None if a replay fails."""
         if self.played is None or self._replayed_ns is None:
             return None
         saved_ns = np.where(before_steps(self.played), 0, saved_ns)
