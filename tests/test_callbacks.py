@@ -119,7 +119,7 @@ def test_the_epochs_between_two_are_profiled(with_mindspore: bool, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_steps_that_are_counted_by_the_epoch_are_profiled_from_the_first_that_is_seen(tmp_path: Path) -> None:
+def test_epoch_steps_begin_with_the_first_seen(tmp_path: Path) -> None:
     callback = callbacks.StopAtStep(3, 5, **_simulated(tmp_path))
     train(3, 4, callback, sunk=True)
     assert len(callback.profiler.result.kernels) == 4 + 8

@@ -72,9 +72,7 @@ def test_open_of_many_runs_ends_with_the_command_for_one(tmp_path: Path, capsys:
 
 
 @pytest.mark.slow
-def test_a_path_that_cannot_be_opened_is_one_line_and_status_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unopenable_path_is_one_line_and_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["open", str(tmp_path / "missing")]) == 1
     assert capsys.readouterr().err.startswith(f"npuprof: {tmp_path / 'missing'} does not exist")
 

@@ -32,7 +32,7 @@ def _shown(cell: Any, kind: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.kernel
-def test_the_demo_runs_the_quickstart_which_finds_its_faults_and_writes_one_page(
+def test_demo_finds_faults_and_writes_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["demo", "--output", str(tmp_path)]) == 0

@@ -43,7 +43,7 @@ def test_it_can_be_read_in_five_minutes_and_is_small(path: Path) -> None:
 
 
 @each_guide
-def test_it_asks_a_question_answers_with_a_picture_and_says_whether_it_is_simulated(path: Path) -> None:
+def test_guide_asks_and_shows_a_picture(path: Path) -> None:
     notebook = saved_notebooks.read(path)
     assert re.match(r"# .*\?\n|# [A-Z]", notebook.cells[0].source)
     assert re.search("published|real" if path.stem in _ON_SAMPLES else "simulated", notebook.cells[0].source)
@@ -59,7 +59,7 @@ def test_its_claims_are_asserted_here_and_in_no_cell(path: Path) -> None:
 
 
 @each_guide
-def test_it_is_committed_as_executed_and_without_a_trace_of_a_machine(path: Path) -> None:
+def test_notebook_is_committed_as_executed(path: Path) -> None:
     notebook = saved_notebooks.read(path)
     numbers = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
     assert numbers == list(range(1, len(numbers) + 1))

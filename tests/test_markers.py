@@ -71,7 +71,7 @@ def test_ranges_without_a_session_still_balance() -> None:
     assert npuprof.pop() == 0
 
 
-def test_a_range_left_open_by_one_session_is_nothing_to_the_next(tmp_path: Path, clock: FakeClock) -> None:
+def test_open_range_ends_with_its_session(tmp_path: Path, clock: FakeClock) -> None:
     options = Options(activities=("npu",), output=tmp_path)
     with Session(options, collector=FakeCollector(), clock=clock):
         handle = npuprof.range_start("open")

@@ -32,7 +32,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Profile:
     return Profile(Decoded(factories.profile(200), factories.info()))
 
 
-def test_findings_that_do_not_fit_are_left_out_of_the_report_which_has_the_rest(run: Profile) -> None:
+def test_oversized_findings_are_left_out(run: Profile) -> None:
     advice = run.advice()
     assert (advice.findings, advice.fired) == ([], [])
     assert _HOW in " ".join(advice.remarks())
@@ -58,13 +58,13 @@ def test_a_flame_graph_that_does_not_fit_says_so(run: Profile) -> None:
     assert "frames are left out" in note.text
 
 
-def test_a_window_of_the_timeline_needs_the_memory_of_its_slices_alone(run: Profile) -> None:
+def test_window_needs_memory_of_its_slices(run: Profile) -> None:
     start = int(run.kernels["start_ns"].iloc[0])
     figure = run.timeline(start_ns=start, end_ns=start + 10)
     assert not any("left out" in str(note.text) for note in figure.layout.annotations)
 
 
-def test_a_page_and_a_saved_report_have_the_rest_and_say_what_is_left_out(run: Profile, tmp_path: Path) -> None:
+def test_page_and_saved_report_list_omissions(run: Profile, tmp_path: Path) -> None:
     page = run.to_html(tmp_path / "page.html").read_text("utf-8")
     assert "slices are left out" in page
     assert _HOW in page
@@ -80,7 +80,7 @@ def _texts(widget: widgets.Widget) -> Iterator[str]:
         yield from _texts(child)
 
 
-def test_a_live_explorer_shows_its_other_tabs_and_says_what_is_left_out(run: Profile) -> None:
+def test_live_explorer_shows_tabs_and_omissions(run: Profile) -> None:
     explorer = explorer_of(run)
     widget = explorer.widget
     assert explorer.timeline.left_out in " ".join(_texts(widget))

@@ -44,7 +44,7 @@ def test_it_runs_shows_what_is_saved_and_its_claims_hold(
 
 
 @pytest.mark.parametrize("name", _NAMES)
-def test_it_is_committed_with_its_outputs_and_without_a_trace_of_a_machine(name: str) -> None:
+def test_outputs_are_committed_without_machine_traces(name: str) -> None:
     for cell in code(read(name)):
         saved = json.dumps(cell.outputs)
         assert (

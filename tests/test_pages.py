@@ -37,7 +37,7 @@ def test_the_readme_can_be_read_in_a_minute() -> None:
 
 
 @pytest.mark.parametrize("name", json.loads((_PICTURES / "labels.json").read_text("utf-8")))
-def test_a_picture_is_small_is_on_a_page_and_has_a_dark_one_of_its_width(name: str) -> None:
+def test_picture_is_small_and_has_a_dark_twin(name: str) -> None:
     sizes = []
     for theme in ("light", "dark"):
         content = (_PICTURES / f"{name}-{theme}.png").read_bytes()
@@ -49,7 +49,7 @@ def test_a_picture_is_small_is_on_a_page_and_has_a_dark_one_of_its_width(name: s
     assert f"pictures/{name}-dark.png" in shown
 
 
-def test_every_picture_was_taken_by_the_test_that_looks_whether_it_is_old() -> None:
+def test_pictures_come_from_their_tests() -> None:
     names = json.loads((_PICTURES / "labels.json").read_text("utf-8"))
     files = {path.name for path in _PICTURES.glob("*.png")}
     assert files == {f"{name}-{theme}.png" for name in names for theme in ("light", "dark")}

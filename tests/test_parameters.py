@@ -113,7 +113,7 @@ def test_messages_say_what_a_parameter_takes() -> None:
         assert str(caught.value) == message
 
 
-def test_an_argument_that_is_missing_or_unknown_is_told_with_the_name_of_the_method() -> None:
+def test_wrong_argument_is_told_with_the_method() -> None:
     run = Profile(Decoded(profile(2), factories.info()))
     with pytest.raises(TypeError, match=r"to_html\(\) missing 1 required positional argument: 'path'"):
         run.to_html()  # type: ignore[call-arg]

@@ -29,7 +29,7 @@ def test_other_words_are_a_difference_unless_they_are_marked() -> None:
     ]
 
 
-def test_another_kind_of_output_is_a_difference_and_parts_of_a_stream_are_none() -> None:
+def test_output_kinds_differ_and_stream_parts_do_not() -> None:
     parts = [{"output_type": "stream", "name": "stdout", "text": text} for text in ("one ", "two")]
     whole = [{"output_type": "stream", "name": "stdout", "text": "one two"}]
     assert printed.differences(parts, whole) == []
@@ -37,7 +37,7 @@ def test_another_kind_of_output_is_a_difference_and_parts_of_a_stream_are_none()
     assert printed.differences(whole, []) == ["kinds: saved stdout; executed "]
 
 
-def test_the_titles_of_a_plot_and_the_texts_of_a_picture_are_words() -> None:
+def test_titles_and_texts_are_words() -> None:
     plot = {"layout": {"title": {"text": "Steps<br>3 of 4"}, "yaxis": {"title": {"text": "time"}}}}
     other = {"layout": {"title": {"text": "Steps<br>5 of 9"}, "yaxis": {"title": {"text": "share"}}}}
     kind = "application/vnd.plotly.v1+json"
@@ -52,7 +52,7 @@ def test_outliers_are_figures_of_a_busy_machine() -> None:
         assert printed.words(usual.replace("steps,", f"steps: {longer} longer,")) == printed.words(usual)
 
 
-def test_lines_of_idle_time_that_are_named_are_figures_of_a_busy_machine() -> None:
+def test_named_idle_lines_are_load_dependent() -> None:
     one, two = "5 ms Python; at In [3], line 4 (42.9 %)", "4 ms Python; at main.py:7 (50 %) and In [3], line 4 (40 %)"
     bound = "; an upper bound, since Python stacks were recorded"
     for kind in ("text/html", "text/plain"):
@@ -64,7 +64,7 @@ def test_lines_of_idle_time_that_are_named_are_figures_of_a_busy_machine() -> No
     assert printed.differences(_shown(f"{one}{bound}"), _shown(one)) != []
 
 
-def test_titles_that_the_digits_of_a_number_cut_elsewhere_are_the_same() -> None:
+def test_titles_cut_by_digits_are_equal() -> None:
     saved, executed = (
         [{"output_type": "stream", "name": "stdout", "text": f"CANN · rank 0 · …{cut} | | 4 slices"}]
         for cut in ("thread 7269", "hread 17269")

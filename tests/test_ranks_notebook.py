@@ -56,7 +56,7 @@ def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [change for change in changes if not change.startswith("train: ")] == []
 
 
-def test_it_is_committed_as_executed_and_without_a_trace_of_a_machine() -> None:
+def test_notebook_is_committed_as_executed() -> None:
     notebook = saved_notebooks.read(_NOTEBOOK)
     cells = code_cells(notebook)
     _check(cells)

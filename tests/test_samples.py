@@ -192,9 +192,7 @@ def test_the_manifest_is_sound() -> None:
         assert (len(sample.blob), len(sample.sha256), len(sample.commit or "1" * 40)) == (40, 64, 40)
 
 
-def test_a_test_is_skipped_where_the_part_that_it_needs_is_absent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_test_skips_without_its_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch_npu" / "text").mkdir(parents=True)
     monkeypatch.setattr("tests.samples.partial.FOLDER", tmp_path)
     folder = PartialFolder(tmp_path)

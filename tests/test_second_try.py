@@ -34,7 +34,7 @@ def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("sound", [True, False])
-def test_a_test_that_wavers_is_named_and_one_that_fails_again_fails(tmp_path: Path, sound: bool) -> None:
+def test_flaky_test_is_named(tmp_path: Path, sound: bool) -> None:
     (tmp_path / "test_it.py").write_text(_TESTS.format(sound=sound))
     assert _run(tmp_path, sys.executable, "-m", "pytest", "-q").returncode == 1
     again = _run(tmp_path, str(_AGAIN), sys.executable)

@@ -355,7 +355,7 @@ def test_a_models_operators_are_subscribed_to(model: int) -> None:
 # What the pages raise a RuntimeError for, or warn of
 
 
-def test_a_second_start_and_a_stop_before_any_are_runtime_errors_as_documented() -> None:
+def test_second_start_is_a_runtime_error() -> None:
     prof = profile()
     with pytest.raises(RuntimeError, match=r"has not started, so there is no recording: call start\(\) first"):
         prof.stop()
@@ -369,7 +369,7 @@ def test_a_second_start_and_a_stop_before_any_are_runtime_errors_as_documented()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [4, 5, 8])
-def test_too_few_steps_for_the_schedule_are_reported_with_the_number_that_it_needs(steps: int) -> None:
+def test_short_schedule_reports_needed_steps(steps: int) -> None:
     # skip_first + (wait + warmup + active) * repeat
     prof = profile(schedule=npuprof.schedule(wait=1, warmup=1, active=2, repeat=2, skip_first=1)).start()
     for _ in range(steps):

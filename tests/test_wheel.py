@@ -67,7 +67,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-def test_it_is_small_and_has_what_the_package_needs_and_no_more(wheel: Path) -> None:
+def test_wheel_is_small_and_complete(wheel: Path) -> None:
     assert wheel.stat().st_size < _MOST_BYTES
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())

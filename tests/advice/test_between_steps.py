@@ -63,7 +63,7 @@ def test_a_difference_has_a_row_for_the_time_between_steps() -> None:
     assert "loader" in str(difference)
 
 
-def test_of_steps_of_a_mark_and_steps_of_kernels_all_time_without_work_is_one_row() -> None:
+def test_mixed_marks_give_one_idle_row() -> None:
     difference = run_of(_GAP) - run_of(_GAP, marks=False)
     top = difference.rows[difference.rows["depth"] == 0].set_index("part")
     assert top["a_ns"].to_dict() == top["b_ns"].to_dict() == {"computing": _WORK, "idle": _GAP}
@@ -80,7 +80,7 @@ def test_ranks_have_their_time_between_steps() -> None:
     assert parts == [[0] * _STEPS, [*[_GAP] * (_STEPS - 1), 0]]
 
 
-def test_of_ranks_with_steps_of_marks_and_of_kernels_all_time_without_work_is_idle() -> None:
+def test_mixed_steps_count_idle_time_together() -> None:
     of_rank = [
         run_of(_GAP, marks=marks).accounting.by_part().assign(rank=rank) for rank, marks in enumerate((True, False))
     ]
@@ -92,7 +92,7 @@ def test_of_ranks_with_steps_of_marks_and_of_kernels_all_time_without_work_is_id
     assert set(alike["between_steps_ns"]) == {_GAP, 0}
 
 
-def test_steps_of_which_none_is_followed_by_the_next_one_are_called_so() -> None:
+def test_isolated_steps_are_called_so() -> None:
     starts = [0, 40_000_000, 80_000_000]
     kernels = table("kernels", [(start, _WORK) for start in starts])
     steps = table("steps", [(start, _WORK) for start in starts]).assign(step=pd.array([3, 5, 9], "Int64"))

@@ -61,7 +61,7 @@ def advice_of(info: Info | None = None, **given: pd.DataFrame) -> Advice:
         ),
     ],
 )
-def test_a_step_that_is_idle_without_a_cause_says_so_first_and_what_to_run(
+def test_unexplained_idle_step_says_so_first(
     info: dict[str, Any], given_tables: dict[str, pd.DataFrame], collect: str
 ) -> None:
     advice = advice_of(Info(**info), **given_tables)
@@ -136,7 +136,7 @@ def test_the_budget_of_each_sample_adds_up(samples: Path, folder: str) -> None:
         assert int(advice.budget()["time_ns"].sum()) == advice.step_ns
 
 
-def test_the_host_finding_of_a_set_is_of_the_rank_where_it_costs_most() -> None:
+def test_host_finding_is_of_the_costliest_rank() -> None:
     """Rank 0 is starved, and rank 1 speaks for the set, since it has more to do outside collectives."""
     members = []
     for rank, kernels in enumerate(([(0, 10)], [(0, 700), (800, 90)])):
@@ -198,7 +198,7 @@ def launched(ahead_ns: int) -> Profile:
     return Profile(Decoded(run, factories.info()))
 
 
-def test_a_device_clock_that_is_ahead_hides_no_cause_and_no_replay_gains_from_more_work() -> None:
+def test_leading_device_clock_hides_no_cause() -> None:
     ahead = launched(23_000)  # kernels start 13 us before their launch
     pd.testing.assert_frame_equal(ahead.advice().budget(), launched(0).advice().budget())
     for cause in ("unexplained", "other_operators", "alloc"):

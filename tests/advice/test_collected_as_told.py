@@ -128,7 +128,7 @@ def asked_for(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "collector", [pytest.param(name, marks=() if name == "torch_npu" else pytest.mark.long) for name in FRONT_ENDS]
 )
-def test_each_front_end_is_told_only_what_it_can_do_and_only_once(collector: str) -> None:
+def test_front_ends_get_only_what_they_can_do(collector: str) -> None:
     tried = 0
     for _, given in (each for each in beginnings() if each[0] == collector):
         try:

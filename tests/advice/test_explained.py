@@ -51,7 +51,7 @@ def test_each_moment_counts_for_one_finding(found: list[Finding], explained: int
     assert explained_ns(facts([(0, 100)]), found) == explained
 
 
-def test_of_several_steps_the_mean_of_those_that_did_not_take_longer_once_counts() -> None:
+def test_mean_leaves_out_single_delays() -> None:
     four = facts([(0, 30), (30, 25), (55, 25), (80, 25), (105, 25), (130, 400), (530, 1)])  # the first is left out
     assert explained_ns(four, [finding(60)]) == (20 + 20) // 4
     two = facts([(0, 30), (30, 25), (55, 45), (100, 1)])

@@ -18,7 +18,7 @@ from tests import factories
 from tests.analysis.test_accounting import table
 
 
-def test_of_each_device_the_first_step_is_left_out_only_if_it_has_others() -> None:
+def test_first_step_of_each_device_is_left_out() -> None:
     run = factories.all_tables(
         steps=table("steps", [(0, 100), (200, 100), (300, 100)]),
         kernels=pd.concat([table("kernels", [(0, 10), (200, 10)]), table("kernels", [(210, 10)], device_id=1)]),
@@ -38,7 +38,7 @@ def test_a_step_that_others_cover_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize("steps", [3, 4])
-def test_the_parts_of_a_run_are_means_over_its_steps_and_add_up_to_the_mean_step(steps: int) -> None:
+def test_parts_add_up_to_the_mean_step(steps: int) -> None:
     kernels = [(number * 1000, (300, 200, 700, 501)[number]) for number in range(steps)]
     copies = [(number * 1000 + 750, (10, 90, 20, 50)[number]) for number in range(steps)]
     lengths = (1000, 860, 900, 1000)
@@ -59,7 +59,7 @@ def test_the_parts_of_a_run_are_means_over_its_steps_and_add_up_to_the_mean_step
     assert abs(of_part["computing"] - facts.mean_step(["computing"])) <= 1
 
 
-def test_of_kernels_outside_the_steps_no_figure_of_a_step_is_made() -> None:
+def test_kernels_outside_steps_count_for_none() -> None:
     times = [*[(at, 90) for at in range(0, 900, 100)], (1000, 40), (2000, 40)]
     casts = table("kernels", times, op_type="Cast")
     run = factories.all_tables(steps=table("steps", [(1000, 100), (2000, 100)]), kernels=casts)
@@ -75,7 +75,7 @@ def test_of_each_device_its_own_steps_count() -> None:
     assert Facts(run, Info(), account(run)).in_steps.tolist() == [True, True, True, True, False]
 
 
-def test_of_many_kernels_the_lines_of_idle_time_are_left_to_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_lines_of_many_kernels_are_in_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """They would take longer than all findings."""
     run = factories.profile(60)
     assert any(finding.lines for finding in factories.advice(run, factories.info()).findings)

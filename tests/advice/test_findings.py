@@ -112,7 +112,7 @@ def test_a_device_that_waits_for_the_host_is_host_bound() -> None:
     assert busy["host_bound"].state == "clean"
 
 
-def test_idle_time_behind_a_wait_has_the_line_that_waited_and_the_loader_its_own() -> None:
+def test_idle_time_behind_a_wait_has_its_line() -> None:
     stacks = pd.Series(["train.py(7): log", "train.py(3): load"], dtype="category")
     names = pd.Series(["item", "DataLoader"], dtype="category")
     calls = table("operators", [(20, 10), (30, 60)], thread_id=1).assign(name=names, stack=stacks)
@@ -183,19 +183,19 @@ def test_a_neighbour_in_a_pipeline_is_not_called_late() -> None:
         assert ring((1, 43_100_000), member=0, op_type=sends)["waiting"].title == "Collectives wait for other ranks"
 
 
-def test_of_a_ring_of_one_plane_the_member_is_named_that_is_waited_for_longest() -> None:
+def test_longest_awaited_member_of_a_ring_is_named() -> None:
     found = ring((0, 6_300_000), (2, 43_100_000), (0, 1_000))["waiting"]
     assert found.title == "Collectives wait for member 2 of the group, which is not in this profile"
     assert found.gain_hi_ns == 43_100_000 - 6_301_000
 
 
-def test_of_a_ring_that_only_sees_its_neighbour_a_rank_beyond_it_may_be_late() -> None:
+def test_ring_rank_beyond_a_neighbour_may_be_late() -> None:
     found = ring((2, 6_300_000), (2, 43_100_000), member=3)["waiting"]
     assert found.title == "Collectives wait for a rank beyond neighbour 2, which is not in this profile"
 
 
 @pytest.mark.parametrize("waits", [((0, 20_000_000), (2, 20_000_010)), ((0, 3_000_000), (2, 3_050_000))])
-def test_a_member_that_is_hardly_later_than_the_next_is_not_named(waits: tuple[tuple[int, int], ...]) -> None:
+def test_barely_later_member_is_not_named(waits: tuple[tuple[int, int], ...]) -> None:
     assert ring(*waits)["waiting"].title in ("Collectives wait for other ranks", "")
 
 
@@ -300,13 +300,13 @@ def test_findings_are_data_too() -> None:
         found["nonsense"]
 
 
-def test_a_run_without_a_step_a_device_or_a_host_has_no_findings() -> None:
+def test_empty_run_has_no_findings() -> None:
     found = advice(marks=table("marks", [(0, 100)], message="a", thread_id=1))
     assert (len(found), found.step_ns, found.findings) == (0, 0, [])
     assert "nothing can be concluded" in str(found)
 
 
-def test_a_rule_of_another_package_that_fails_does_not_take_the_others_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_rule_of_a_package_spares_others(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(facts: Facts) -> Finding:
         raise ValueError(f"no {len(facts.basis.rows)}")
 
@@ -316,7 +316,7 @@ def test_a_rule_of_another_package_that_fails_does_not_take_the_others_with_it(m
     assert len(found.findings) == len(RULES) + 1
 
 
-def test_findings_are_in_the_order_of_what_they_are_expected_to_gain() -> None:
+def test_findings_follow_expected_gains() -> None:
     facts = advice(steps=table("steps", [(0, 100)])).facts
     measured = Finding("measured", "fires", gain_lo_ns=2, gain_hi_ns=2, confidence="measured")
     bounded, between = Finding("bounded", "fires", gain_hi_ns=57), Finding("between", "fires", "", 0, 10, 20)
@@ -435,7 +435,7 @@ def _transfers(rates: list[float], count: int = 6, size: int = 4 << 20) -> Advic
     )
 
 
-def test_a_slow_link_is_named_with_what_it_takes_more_than_the_others() -> None:
+def test_slow_link_is_priced_against_others() -> None:
     found = _transfers([18, 18, 9, 18])["slow_link"]
     assert (found.state, found.place, found.table) == ("fires", "rank 0 to 3", "communication_tasks")
     assert found.cost_ns == pytest.approx(6 * (4 << 20) / 18, rel=1e-4)  # half of the time at half of the rate
@@ -479,7 +479,7 @@ def test_what_to_collect_is_what_the_run_was_not_collected_with() -> None:
         assert "checks need more data" in found.needing_data()
 
 
-def test_what_was_collected_and_is_not_there_is_a_part_of_the_result() -> None:
+def test_lost_collected_data_is_reported() -> None:
     options = {"level": 1, "aic_metrics": "PipeUtilization", "activities": ["cpu", "npu"]}
     info, run = replace(factories.info(), options=options), factories.all_tables(kernels=table("kernels", [(0, 9)]))
     found = Profile(Decoded(run, info, Notes())).advice()
@@ -503,7 +503,7 @@ def test_of_kernels_in_captured_graphs_the_hosts_part_is_unknown() -> None:
     assert "synchronis" not in found.detail
 
 
-def test_no_finding_gains_more_than_it_takes_and_hidden_ones_are_no_risks() -> None:
+def test_gains_never_exceed_costs() -> None:
     kernels = table("kernels", [(0, 9), (50, 9), (60, 9)])
     operators = table("operators", [(0, 5)], thread_id=1)
     found = advice(steps=table("steps", [(0, 100)]), kernels=kernels, operators=operators)

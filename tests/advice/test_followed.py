@@ -586,7 +586,7 @@ def test_variables_of_a_kernel_are_set_where_it_starts_anew() -> None:
     assert _set(ASCEND_LAUNCH_BLOCKING="0", ASCEND_GLOBAL_LOG_LEVEL="3").state == "clean"
 
 
-def test_a_cell_whose_loop_is_short_is_not_told_to_mark_its_steps() -> None:
+def test_short_loop_needs_no_step_marks() -> None:
     kernels_of = table("kernels", [(0, 90), (100, 90)])
     run = factories.all_tables(steps=table("steps", [(0, 100), (100, 100)]), kernels=kernels_of)
     told = advise(run, Info(code=_CELL), account(run))

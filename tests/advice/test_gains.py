@@ -102,7 +102,7 @@ def test_kernels_that_hide_behind_the_host_gain_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_time_of_a_host_whose_stacks_were_recorded_is_an_upper_limit() -> None:
+def test_recorded_stacks_make_host_time_a_bound() -> None:
     run = run_of("host_bound")
     slowed = with_tables(run, python=table("python", [(0, 10)], thread_id=100))
     measured, bounded = run.advice()["host_bound"], slowed.advice()["host_bound"]
@@ -129,9 +129,7 @@ def test_gains_of_a_run_that_cannot_be_played_again_are_limits(monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_a_gate_on_gains_holds_where_the_interval_over_the_steps_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gate_on_gains_needs_the_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain = _CASES["copies"][0]
     steps = [
         [replace(one, device=size * _US) if one.what == "copy" else one for one in plain]

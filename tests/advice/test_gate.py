@@ -85,7 +85,7 @@ def test_what_is_no_gate_is_refused(text: str) -> None:
         check(text, NAMES)
 
 
-def test_names_are_the_parts_of_a_breakdown_and_idle_for_its_three() -> None:
+def test_breakdown_names_parts_and_idle() -> None:
     run = factories.all_tables(
         steps=table("steps", [(0, 100), (100, 100)]), kernels=table("kernels", [(10, 20), (110, 30)])
     )
@@ -98,7 +98,7 @@ def test_names_are_the_parts_of_a_breakdown_and_idle_for_its_three() -> None:
     assert names["between_steps"] == 0
 
 
-def test_what_the_host_did_has_names_in_a_run_without_a_device() -> None:
+def test_host_work_has_names_without_device() -> None:
     operators = table("operators", [(10, 40)], name="Optimizer.step#SGD.step")
     run = factories.all_tables(steps=table("steps", [(0, 100)]), operators=operators)
     names = figures(advise(run, Info(), account(run)))
@@ -140,9 +140,7 @@ def test_a_gate_shows_the_interval_of_its_mean() -> None:
         ("step < 5us", None),
     ],
 )
-def test_a_confident_gate_fails_only_where_the_whole_interval_breaks_the_limit(
-    text: str, surely_fails: bool | None
-) -> None:
+def test_confident_gate_needs_the_whole_interval(text: str, surely_fails: bool | None) -> None:
     names = NAMES if surely_fails is None else NOISY
     assert check(text, names)[0].surely_fails is surely_fails
     if surely_fails is False:
@@ -153,7 +151,7 @@ def test_a_confident_gate_fails_only_where_the_whole_interval_breaks_the_limit(
             require(text, names, confident=True)
 
 
-def test_a_part_that_is_missing_from_the_step_of_median_length_is_in_its_mean() -> None:
+def test_mean_step_has_parts_the_median_lacks() -> None:
     marks = [(0, 100), (100, 100), (200, 100), (300, 101), (401, 100)]
     kernels = table("kernels", [(0, 100), (100, 100), (200, 100), (350, 51), (401, 100)])
     run = factories.all_tables(steps=table("steps", marks), kernels=kernels)

@@ -32,7 +32,7 @@ def test_a_healthy_job_has_no_finding(ranks: int, seed: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("rule", list(_FAULTS))
 @pytest.mark.parametrize("ranks", [8, 64])
-def test_a_fault_is_named_alone_with_what_the_same_job_takes_without_it(ranks: int, rule: str) -> None:
+def test_single_fault_is_priced_by_its_removal(ranks: int, rule: str) -> None:
     plan, (fault, title) = plan_of(ranks), _FAULTS[rule]
     found = fired(simulate(plan, fault, 1))
     assert set(found) == {rule}

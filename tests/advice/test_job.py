@@ -45,7 +45,7 @@ def advice_of(
 
 
 @pytest.mark.slow
-def test_of_the_llm_the_stages_are_uneven_and_no_card_is_slow(samples: Path) -> None:
+def test_llm_stages_are_uneven_without_slow_card(samples: Path) -> None:
     runs = npuprof.load_set(samples / "torch_npu/llm_4ranks")
     advice = runs.advice()
     found = advice["pipeline_imbalance"]
@@ -76,7 +76,7 @@ def test_of_the_llm_the_stages_are_uneven_and_no_card_is_slow(samples: Path) -> 
 
 
 @pytest.mark.slow
-def test_of_ranks_of_which_most_are_absent_the_absent_one_is_still_named(samples: Path) -> None:
+def test_absent_rank_among_many_is_named(samples: Path) -> None:
     runs = npuprof.load_set(samples / "torch_npu/text/level1")
     advice = runs.advice()
     assert advice.fired[0].title == "Collectives wait for rank 5, which is not in this profile"
@@ -87,7 +87,7 @@ def test_of_ranks_of_which_most_are_absent_the_absent_one_is_still_named(samples
 
 
 @pytest.mark.parametrize(("late", "title"), [(1, "Rank 0 waits for rank 1"), (5, "Waiting for rank 5, not here")])
-def test_of_a_job_with_absent_ranks_one_that_is_loaded_is_not_called_absent(late: int, title: str) -> None:
+def test_loaded_rank_is_not_called_absent(late: int, title: str) -> None:
     members = []
     for rank in (0, 1):
         run = factories.all_tables(steps=table("steps", [(0, 1000)]), kernels=table("kernels", [(0, 10)]))
@@ -104,9 +104,7 @@ def test_of_a_job_with_absent_ranks_one_that_is_loaded_is_not_called_absent(late
 @pytest.mark.slow
 @pytest.mark.parametrize(("late", "state"), [(0, "clean"), (300, "fires")])
 @pytest.mark.parametrize("ranks", [2, 6])
-def test_a_rank_that_is_slower_than_its_peers_is_named_with_what_a_replay_gains(
-    late: int, state: str, ranks: int
-) -> None:
+def test_slow_rank_is_priced_by_a_replay(late: int, state: str, ranks: int) -> None:
     own = [[1_000 + 5 * rank + (late if rank == 1 else 0) for rank in range(ranks)] for _ in range(10)]
     found = advice_of(synchronised(own, [50] * 10))["slow_rank"]
     assert (found.state, found.place) == (state, "rank 1" if late else "")

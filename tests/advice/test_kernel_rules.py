@@ -122,7 +122,7 @@ def norms(times: int, between: str, took_us: int = 20) -> pd.DataFrame:
 
 
 @pytest.mark.slow
-def test_sequences_that_come_again_are_named_with_what_one_kernel_would_save() -> None:
+def test_repeated_sequences_name_their_saving() -> None:
     found = finding("fusible_repeats", kernels=norms(6, "MatMulV3"))
     assert (found.state, len(found.rows), found.cost_ns) == ("fires", 24, 6 * 80 * _US)
     assert "Square, ReduceMean, Rsqrt, Mul (6 times)" in found.detail
@@ -272,7 +272,7 @@ def test_cores_unused_by_real_runs_are_below_a_per_cent(samples: Path) -> None:
     assert (found.state, found.cost_ns / 1e6) == ("clean", pytest.approx(0.8, abs=0.05))
 
 
-def test_kernels_side_by_side_gain_no_more_than_the_time_in_which_they_run() -> None:
+def test_parallel_kernels_gain_their_common_time() -> None:
     casts = table("kernels", [(0, 800 * _US), (0, 800 * _US)], op_type="Cast")
     collective = table("communication", [(900 * _US, 50 * _US)])  # without the other ranks nothing is replayed
     found = finding("layout_and_casts", kernels=casts, communication=collective)

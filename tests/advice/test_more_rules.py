@@ -200,7 +200,7 @@ def with_cycles(clock: list[float], **columns: Any) -> pd.DataFrame:
     return frame
 
 
-def test_a_clock_that_drops_for_a_while_is_seen_by_cycles_over_durations() -> None:
+def test_cycles_reveal_a_dropping_clock() -> None:
     found = finding("frequency_drop", length_us=5_000, kernels=with_cycles([1.0] * 20 + [0.8] * 20))
     assert (found.state, len(found.rows)) == ("fires", 20)
     assert found.cost_ns == pytest.approx(20 * 25 * _US, rel=0.01)
@@ -208,7 +208,7 @@ def test_a_clock_that_drops_for_a_while_is_seen_by_cycles_over_durations() -> No
     assert "at 80 % of the run's best clock" in found.detail
 
 
-def test_a_single_slow_kernel_and_waits_for_memory_are_no_drop_of_the_clock() -> None:
+def test_single_slow_kernel_is_no_clock_drop() -> None:
     clock = [1.0] * 20
     clock[7] = 0.5  # one kernel of its kind began late
     assert finding("frequency_drop", length_us=5_000, kernels=with_cycles(clock)).state == "clean"
@@ -276,7 +276,7 @@ def transfers(
     }
 
 
-def test_messages_of_unaligned_sizes_cost_what_they_take_longer_than_aligned_ones() -> None:
+def test_unaligned_messages_cost_their_extra_time() -> None:
     aligned, odd = 1 << 20, (1 << 20) + 36
     found = finding("unaligned_messages", run=transfers([aligned] * 4 + [odd] * 4, [50] * 4 + [100] * 4))
     assert (found.state, found.cost_ns, len(found.rows)) == ("fires", 400 * _US, 4)
@@ -307,7 +307,7 @@ def beside_kernels(rates_beside: int, *, op_type: str = "Add") -> dict[str, pd.D
     return run | {"kernels": rows.assign(start_ns=rows["start_ns"] + 600 * _US)}
 
 
-def test_transfers_that_are_slow_beside_kernels_that_memory_bounds_compete_with_them() -> None:
+def test_transfers_beside_memory_bound_kernels_compete() -> None:
     found = finding("contention", length_us=3_000, run=beside_kernels(200))
     assert (found.state, found.cost_ns, len(found.rows)) == ("fires", 600 * _US, 6)
     assert "50 % of the rate" in found.detail
@@ -340,7 +340,7 @@ def test_equal_bytes_may_be_padded_and_tell_nothing_of_experts() -> None:
 
 
 @pytest.mark.parametrize(("length_us", "state"), [(4_000, "clean"), (40_000, "fires")])
-def test_the_operations_of_a_step_are_a_share_of_what_the_chip_can_do(length_us: int, state: str) -> None:
+def test_operations_are_a_share_of_the_peak(length_us: int, state: str) -> None:
     shape = {"core": "AI_CORE", "input_shapes": "8192,8192;8192,8192", "input_dtypes": "FLOAT16;FLOAT16"}
     rows = kernels(("MatMulV3", 3_900), output_shapes="8192,8192", **shape)  # 1.1e12 operations: 3107 us at the peak
     found = finding("utilization", length_us=length_us, kernels=rows)
@@ -377,6 +377,6 @@ def test_real_results_without_these_problems_have_none_of_these_findings(samples
 
 
 @pytest.mark.slow
-def test_of_a_real_job_the_sizes_of_messages_are_no_multiple_of_512(samples: Path) -> None:
+def test_real_message_sizes_are_unaligned(samples: Path) -> None:
     found = npuprof.load(samples / "msprof/cann6_graph_mode").advice()["unaligned_messages"]
     assert (found.state, "28,092,288 bytes" in found.detail) == ("fires", True)

@@ -58,7 +58,7 @@ def test_ranks_with_different_steps_are_compared_in_those_that_they_share() -> N
     assert found["slow_rank"].place == "rank 1"
 
 
-def test_steps_that_share_no_number_are_joined_by_time_where_clocks_agree() -> None:
+def test_unnumbered_steps_join_by_time() -> None:
     events = with_steps(synchronised([[1_000, 1_400]] * 6, [50] * 6), 2)
     is_other = events["rank"] == 1
     shifted = events.assign(step=events["step"] + 100 * is_other.astype("Int64"))
@@ -67,7 +67,7 @@ def test_steps_that_share_no_number_are_joined_by_time_where_clocks_agree() -> N
     assert not blamed(advice_of(shifted.assign(start_ns=shifted["start_ns"] + 4_350 * is_other)))
 
 
-def test_a_job_of_which_half_the_ranks_are_absent_names_a_slow_one_that_is_there() -> None:
+def test_slow_rank_is_named_despite_absent_half() -> None:
     plan = replace(SIZES[64], steps=4, microbatches=4, layers=1)
     absent = frozenset(range(32, 64))
     healthy = advise_job(facts_of(simulate(plan, Faults(absent=absent), 5)))
@@ -83,7 +83,7 @@ def test_groups_without_members_count_as_whole() -> None:
     assert "nothing here names the ranks of groups" in found["absent_ranks"].collect
 
 
-def test_times_that_are_all_zero_or_go_back_are_no_reason_to_fail() -> None:
+def test_zero_times_do_not_fail() -> None:
     still = rows(*[(rank, "g", 0, 0) for _ in range(5) for rank in range(4)])
     blamed(advice_of(still.assign(duration_ns=np.zeros(20, np.int64))))
     crossed = rows((0, "a", 0, 30), (0, "b", 40, 50), (1, "b", 0, 30), (1, "a", 40, 50))
@@ -113,7 +113,7 @@ def test_time_in_sends_without_a_group_is_no_rank_s_own() -> None:
 
 
 @pytest.mark.long
-def test_of_a_healthy_job_nobody_is_blamed_for_sends_without_a_group() -> None:
+def test_healthy_ungrouped_sends_blame_nobody() -> None:
     assert not blamed(advice_without_groups_of_sends(Faults()))
 
 
@@ -127,7 +127,7 @@ def test_the_only_rank_of_a_stage_may_be_slow_instead() -> None:
     assert true_ns / 1.05 < uneven.gain_hi_ns < 1.2 * true_ns
 
 
-def test_in_a_stage_of_two_ranks_the_slow_one_is_told_from_more_work() -> None:
+def test_slow_rank_of_two_differs_from_more_work() -> None:
     """Half of its ranks are slow, and times of one step say nothing of noise: the other one is not blamed."""
     plan = Plan(1, 4, 2, steps=1, microbatches=8, layers=1, ranks_per_host=8)
     found = advise_job(facts_of(simulate(plan, Faults(slow_ranks={5: 0.3}), 3)))
@@ -135,7 +135,7 @@ def test_in_a_stage_of_two_ranks_the_slow_one_is_told_from_more_work() -> None:
     assert (found["slow_rank"].place, found["slow_rank"].confidence) == ("rank 5", "bounded")
 
 
-def test_what_a_rank_alone_sees_of_waits_is_not_told_where_all_ranks_tell_more() -> None:
+def test_lone_ranks_waits_yield_to_all_ranks() -> None:
     """With an absent rank the job's own rule on waits cannot tell, and a member that is waited for may be here."""
     job = simulate(_PIPELINE, Faults(absent=frozenset({6})), 3)
     facts, groups = facts_of(job), recorded_groups(frames.info(job, rank) for rank in job.recorded_ranks)

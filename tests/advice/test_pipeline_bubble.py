@@ -78,7 +78,7 @@ def test_many_micro_batches_and_jobs_without_a_pipeline_have_none() -> None:
     assert found_of(parallel).state == "clean"
 
 
-def test_a_step_that_a_rank_lacks_is_not_the_one_that_is_modelled() -> None:
+def test_step_lacking_on_a_rank_is_not_modelled() -> None:
     frame = played("GPipe", 4, 8)
     cut = frame[~((frame["rank"] == 3) & (frame["step"] == 1)).to_numpy(bool)]
     found = found_of(cut.reset_index(drop=True))

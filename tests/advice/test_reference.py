@@ -68,7 +68,7 @@ def test_the_keys_of_the_data_are_listed() -> None:
         "llm_4ranks",
     ],
 )
-def test_findings_of_the_samples_follow_the_schema_and_the_exit_code_their_gains(
+def test_sample_findings_follow_schema_and_exit_code(
     samples: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = json.loads(section("As data").partition("```json\n")[2].partition("```")[0])

@@ -50,7 +50,7 @@ def test_a_host_whose_cards_are_all_slow_replaces_them() -> None:
     assert gain_of(found) == pytest.approx(true_gain(_PLAN, faults, 3), rel=0.05)
 
 
-def test_four_scattered_cards_a_late_host_and_an_uneven_stage_are_named_at_once() -> None:
+def test_several_faults_are_named_at_once() -> None:
     faults = Faults(slow_ranks=dict.fromkeys((3, 20, 40, 60), 0.15), late_hosts={1: 20_000_000}, heavy_stages={2: 0.3})
     found = fired(simulate(_PLAN, faults, 4))
     assert found["late_host"].place == "ranks 8-15"
@@ -60,7 +60,7 @@ def test_four_scattered_cards_a_late_host_and_an_uneven_stage_are_named_at_once(
     assert gain_of(found) == pytest.approx(true_gain(_PLAN, faults, 4), rel=0.05)
 
 
-def test_a_stall_is_told_with_its_step_and_no_usual_step_gains_anything() -> None:
+def test_stall_is_named_with_its_step() -> None:
     found = fired(simulate(replace(_PLAN, steps=6), Faults(stalls={(21, 14): 200_000_000}), 3))
     assert found["stall"].title == "In step 14: rank 21 stood still for 200 ms"
     assert (found["stall"].gain_hi_ns, found["stall"].is_risk) == (0, True)
@@ -81,7 +81,7 @@ def advice_of(faults: Faults, seed: int = 3) -> Advice:
 
 
 @pytest.mark.slow
-def test_of_three_steps_one_may_have_a_stall_beside_a_slow_card() -> None:
+def test_stall_beside_a_slow_card_is_seen() -> None:
     plan, faults = replace(_PLAN, steps=3), Faults(slow_ranks={5: 0.15}, stalls={(21, 11): 200_000_000})
     found = fired(simulate(plan, faults, 3))
     assert found["stall"].title == "In step 11: rank 21 stood still for 200 ms"
@@ -90,7 +90,7 @@ def test_of_three_steps_one_may_have_a_stall_beside_a_slow_card() -> None:
 
 
 @pytest.mark.long
-def test_of_two_steps_neither_is_usual_and_the_gain_of_a_slow_card_is_bounded() -> None:
+def test_two_steps_bound_a_slow_card() -> None:
     plan, faults = replace(_PLAN, steps=2), Faults(slow_ranks={5: 0.15}, stalls={(21, 11): 200_000_000})
     every = {rule.name: rule.check(facts_of(simulate(plan, faults, 3))) for rule in RULES}
     stalled, slow = every["stall"], every["slow_rank"]
@@ -118,7 +118,7 @@ def test_of_a_healthy_job_with_absent_ranks_nobody_is_blamed(absent: set[int]) -
 
 
 @pytest.mark.long
-def test_what_an_absent_rank_may_be_responsible_for_is_one_line_with_its_bounds() -> None:
+def test_absent_ranks_have_one_bounded_line() -> None:
     faults = Faults(slow_ranks={40: 0.2}, absent=frozenset({40}))
     found = advice_of(faults)["absent_ranks"]
     assert (found.title, found.gain_lo_ns) == ("The ranks wait for rank 40, whose collectives are not here", 0)
@@ -128,7 +128,7 @@ def test_what_an_absent_rank_may_be_responsible_for_is_one_line_with_its_bounds(
 
 
 @pytest.mark.slow
-def test_what_an_absent_rank_may_only_have_waited_for_is_in_the_upper_limit() -> None:
+def test_absent_ranks_waits_raise_the_limit() -> None:
     own = [[1_000_000 + 120_000 * (rank >= 8) + 900 * (at * rank % 7) for rank in range(16)] for at in range(10)]
     whole = synchronised(own, [50_000] * 10)
     found = jobs.advice_of(whole[whole["rank"] != 3], absent=(3,), groups={"g": ("dp", tuple(range(16)))})["slow_rank"]
@@ -137,7 +137,7 @@ def test_what_an_absent_rank_may_only_have_waited_for_is_in_the_upper_limit() ->
 
 
 @pytest.mark.long
-def test_a_rank_that_is_slower_than_its_slow_host_is_named_beside_it() -> None:
+def test_slow_rank_on_slow_host_is_named_too() -> None:
     faults = Faults(slow_hosts={1: 0.1}, slow_ranks={11: 0.15})
     found = fired(simulate(_PLAN, faults, 3))
     assert found["slow_rank"].title == "8 ranks are slow: all of host 1 (8-15), rank 11 slower still"
@@ -148,7 +148,7 @@ def test_a_rank_that_is_slower_than_its_slow_host_is_named_beside_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("slow", "ranks"), [(7, 8), (6, 8), (2, 3)])
-def test_of_a_role_that_is_mostly_slow_the_few_are_told_apart_and_the_gain_is_bounded(slow: int, ranks: int) -> None:
+def test_mostly_slow_role_bounds_the_gain(slow: int, ranks: int) -> None:
     own = [[1_000_000 + 150_000 * (rank < slow) + 900 * (at * rank % 7) for rank in range(ranks)] for at in range(10)]
     found = jobs.advice_of(synchronised(own, [50_000] * 10))
     few = found["fast_rank"]
@@ -192,7 +192,7 @@ def test_of_most_ranks_that_are_slow_one_may_be_absent(slow: int, ranks: int, ru
     assert found[rule].gain_hi_ns == pytest.approx(per_step * 150_000, rel=0.06)
 
 
-def test_of_two_unlike_hosts_the_faster_one_is_the_usual_one_though_it_is_small() -> None:
+def test_faster_of_two_hosts_is_usual() -> None:
     """Host 1 has four of twelve ranks, one of them slow: the others are few, and late host 0 is still told as such."""
     job = simulate(Plan(1, 1, 12, steps=6, layers=4), Faults(late_hosts={0: 20_000_000}, slow_ranks={9: 0.3}), 3)
     found = {one.rule: one for one in advise_job(facts_of(job))}
@@ -202,7 +202,7 @@ def test_of_two_unlike_hosts_the_faster_one_is_the_usual_one_though_it_is_small(
 
 
 @pytest.mark.slow
-def test_what_all_ranks_wait_for_in_each_step_takes_nothing_from_the_gain_of_a_slow_one() -> None:
+def test_common_waits_keep_a_slow_ranks_gain() -> None:
     own = [
         [
             15_000_000 * (at % 4 == 0) + round((1 + 0.15 * (rank == 2)) * (6_000_000 + 9_000 * (at * rank % 7)))
@@ -216,7 +216,7 @@ def test_what_all_ranks_wait_for_in_each_step_takes_nothing_from_the_gain_of_a_s
 
 
 @pytest.mark.long
-def test_an_absent_rank_is_not_taken_to_be_late_where_most_of_the_others_are() -> None:
+def test_absent_rank_is_not_late_beside_others() -> None:
     whole = [[6_000_000 + 9_000 * (at * rank % 7) + 9_000_000 * (rank > 2) for rank in range(8)] for at in range(24)]
     events = with_steps(synchronised(whole, [50_000] * 24), 4)
     groups = {"g": ("dp", tuple(range(8)))}
@@ -225,7 +225,7 @@ def test_an_absent_rank_is_not_taken_to_be_late_where_most_of_the_others_are() -
 
 
 @pytest.mark.slow
-def test_of_two_ranks_and_two_steps_the_one_that_is_slower_in_both_is_named() -> None:
+def test_slower_rank_in_both_steps_is_named() -> None:
     own = [[1_000_000 + 150_000 * rank + 9_000 * (at * (rank + 3) % 5) for rank in (0, 1)] for at in range(8)]
     whole = with_steps(synchronised(own, [50_000] * 8), 4)
     slow = jobs.advice_of(whole)["slow_rank"]
@@ -237,7 +237,7 @@ def test_of_two_ranks_and_two_steps_the_one_that_is_slower_in_both_is_named() ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3, 8])
-def test_an_absent_rank_that_is_late_in_every_step_is_told_with_a_bound(ranks: int) -> None:
+def test_absent_late_rank_has_a_bound(ranks: int) -> None:
     own = [[1_000_000 + 900 * (at * rank % 7) + 200_000 * (rank == 1) for rank in range(ranks)] for at in range(8)]
     whole = with_steps(synchronised(own, [50_000] * 8), 4)
     here = whole[(whole["rank"] != 1).to_numpy(bool)]
@@ -258,7 +258,7 @@ def test_an_absent_rank_that_is_late_in_every_step_is_told_with_a_bound(ranks: i
 
 
 @pytest.mark.long
-def test_a_rank_that_lacks_some_steps_is_named_for_what_it_does_in_the_others() -> None:
+def test_rank_lacking_steps_is_judged_by_others() -> None:
     own = [[1_000_000 + 900 * (at * rank % 7) + 200_000 * (rank == 1) for rank in range(6)] for at in range(24)]
     whole = with_steps(synchronised(own, [50_000] * 24), 3)
     for gone in ({10, 11}, {13}, {17}):
@@ -296,7 +296,7 @@ def test_the_vendors_text_form_tells_the_same(tmp_path: Path) -> None:
     assert written.gain_hi_ns == pytest.approx(in_memory.gain_hi_ns, rel=0.02)
 
 
-def test_where_all_hosts_of_a_stage_are_slow_the_stage_may_have_more_work_instead() -> None:
+def test_slow_hosts_of_a_stage_may_have_more_work() -> None:
     faults = Faults(slow_hosts={2: 0.28, 3: 0.2})
     found = fired(simulate(_PLAN, faults, 3))
     stage = found["pipeline_imbalance"]
@@ -306,14 +306,14 @@ def test_where_all_hosts_of_a_stage_are_slow_the_stage_may_have_more_work_instea
     assert gain_of(found) == pytest.approx(true_gain(_PLAN, faults, 3), rel=0.05)
 
 
-def test_a_stage_with_more_work_whose_hosts_are_alike_is_not_taken_for_slow_hosts() -> None:
+def test_busy_stage_is_no_slow_host() -> None:
     found = fired(simulate(_PLAN, Faults(heavy_stages={1: 0.3}), 3))
     assert found["pipeline_imbalance"].title.startswith("The stages are uneven: ")
     assert "slow_rank" not in found
 
 
 @pytest.mark.long
-def test_a_slow_link_to_an_absent_rank_is_not_taken_for_its_lateness() -> None:
+def test_slow_link_is_not_lateness() -> None:
     faults = Faults(slow_links={(6, 7): 4.2}, absent=frozenset({4}))
     found = advice_of(faults)
     assert found["slow_link"].place == "ranks 6 and 7"

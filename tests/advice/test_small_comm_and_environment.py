@@ -40,7 +40,7 @@ def collectives(sizes: list[int], lengths_us: list[int], transport: str = "SDMA"
     return advise(run, Info(rank=0), account(run))["small_comm"]
 
 
-def test_small_collectives_take_more_than_their_bytes_at_the_rate_of_large_ones() -> None:
+def test_small_collectives_take_extra_time() -> None:
     found = collectives([18 << 20] + [1 << 16] * 100, [1_048] + [50] * 100)  # 18 bytes a nanosecond
     assert found.state == "fires"
     assert found.cost_ns == pytest.approx(100 * (50_000 - (1 << 16) / 18), rel=1e-3)
@@ -49,7 +49,7 @@ def test_small_collectives_take_more_than_their_bytes_at_the_rate_of_large_ones(
     assert found.detail.startswith("They (hcom_allReduce 100.0 %)")
 
 
-def test_without_large_transfers_a_usual_rate_counts_and_that_of_rdma_is_its_own() -> None:
+def test_usual_rate_counts_without_large_transfers() -> None:
     for transport, rate in (("SDMA", 18.0), ("RDMA", 20.0)):
         found = collectives([1 << 16] * 100, [50] * 100, transport)
         assert found.cost_ns == pytest.approx(100 * (50_000 - (1 << 16) / rate), rel=1e-3)

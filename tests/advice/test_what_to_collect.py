@@ -116,7 +116,7 @@ def test_a_rule_of_an_installed_package_is_asked(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(("chip", "named"), [("", "the chip has no name here"), ("Ascend910", "only 'Ascend910'")])
-def test_of_kernels_with_counters_the_limits_of_the_chip_are_what_is_missing(chip: str, named: str) -> None:
+def test_counters_need_the_chips_limits(chip: str, named: str) -> None:
     """The text result of a 910A has ratios, and neither cycles nor numbers of blocks to tell the chip from."""
     columns = {"core": "AI_CORE", "op_type": "MatMul", "input_shapes": "16,16", "mac_ratio": 0.5, "vec_time_ns": 9}
     run = factories.all_tables(steps=table("steps", [(0, 100)]), kernels=table("kernels", [(0, 9)], **columns))

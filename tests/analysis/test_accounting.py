@@ -134,7 +134,7 @@ def test_each_moment_of_each_step_is_counted_once(
 
 
 @pytest.mark.slow
-def test_idle_time_before_the_first_task_is_known_only_if_nothing_earlier_could_run() -> None:
+def test_idle_head_is_known_without_earlier_work() -> None:
     steps, kernels = [(0, 100), (100, 100)], [(20, 10), (120, 10)]
     run = factories.all_tables(steps=table("steps", steps), kernels=table("kernels", kernels))
     assert account(run).steps["head_known"].tolist() == [False, True]
@@ -180,7 +180,7 @@ def test_causes_take_idle_time_in_their_order() -> None:
     }
 
 
-def test_a_nested_step_has_its_time_and_the_outer_one_the_rest() -> None:
+def test_nested_step_takes_its_time_from_the_outer() -> None:
     run = factories.all_tables(steps=table("steps", [(0, 100), (40, 20)]), kernels=table("kernels", [(30, 40)]))
     assert account(run).steps["duration_ns"].tolist() == [80, 20]
     told = by_step(account(run))

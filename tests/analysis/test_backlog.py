@@ -50,7 +50,7 @@ def test_steps_that_end_before_the_device_has_done_them_are_told(tmp_path: Path)
     assert "The host runs ahead" in (advice._repr_html_() or "")
 
 
-def test_a_host_that_is_a_step_ahead_and_waits_for_the_one_before_is_as_fast_as_the_device(tmp_path: Path) -> None:
+def test_host_one_step_ahead_keeps_pace(tmp_path: Path) -> None:
     def train(rank: Any) -> None:
         left, ends = npu.ones((2048, 2048)), []
         rank.step()
@@ -82,7 +82,7 @@ def test_what_the_cell_launches_after_its_steps_is_no_backlog(tmp_path: Path) ->
 
 
 @pytest.mark.long
-def test_of_a_job_the_rank_that_is_furthest_behind_is_told_also_from_the_cache(tmp_path: Path) -> None:
+def test_furthest_rank_is_told_from_the_cache(tmp_path: Path) -> None:
     job = _job(tmp_path, 2, waits=False)
     behind = [job[rank].advice().facts.backlog for rank in (0, 1)]
     largest = max(late.behind_ns for late in behind if late is not None)

@@ -56,7 +56,7 @@ def test_median_and_p95_are_times_that_occurred_in_integers(durations: list[int]
     assert row["std_ns"] == pytest.approx(float(np.std(ordered)), abs=1, rel=1e-9)
 
 
-def test_kernels_without_a_line_stay_under_an_absent_one_and_host_time_is_counted_once() -> None:
+def test_host_time_is_counted_once_without_lines() -> None:
     table = profile(training()).by("line")
     assert table["line"].tolist()[:1] == ["main.py: train"]
     absent = table[table["line"].isna()]
@@ -98,7 +98,7 @@ def test_a_wrong_key_lists_those_that_exist() -> None:
 
 
 @pytest.mark.slow
-def test_a_real_runs_tables_have_the_backward_pass_under_its_forward_lines(samples: Path) -> None:
+def test_real_backward_pass_lies_under_forward_lines(samples: Path) -> None:
     run = npuprof.load(samples / "torch_npu" / "text" / "level1" / "rank0_ascend_pt")
     whole = int(run.kernels["duration_ns"].sum())
     by_line = run.by("line").set_index("line")
@@ -130,7 +130,7 @@ def test_sums_are_rounded_as_the_page_of_tables_says() -> None:
     assert (row["median_ns"], row["p95_ns"]) == (20, 38)
 
 
-def test_a_kernel_that_seems_to_begin_before_its_launch_has_no_delay() -> None:
+def test_kernel_before_its_launch_has_no_delay() -> None:
     tables = training()
     tables["kernels"]["start_ns"] -= tables["kernels"]["start_ns"].max()
     delays = profile(tables).launches["launch_delay_ns"]

@@ -92,7 +92,7 @@ def sampled(*rows: tuple[int, int]) -> pd.DataFrame:
     )
 
 
-def test_the_line_that_a_sample_saw_between_two_calls_has_the_time_there() -> None:
+def test_sampled_line_between_calls_has_the_time() -> None:
     run = cell()
     # In the sleep two lines, in equal parts; what follows the call of line 7; and one within that call.
     run["sampled_lines"] = sampled((300, 21), (500, 22), (660, 23), (690, 24))
@@ -101,7 +101,7 @@ def test_the_line_that_a_sample_saw_between_two_calls_has_the_time_there() -> No
     assert by_line(lines, "host_ns") == {3: 100, 21: 200, 22: 200, 7: 70, 24: 230}
 
 
-def test_gaps_without_a_sample_have_the_line_of_others_between_the_same_lines() -> None:
+def test_unsampled_gaps_have_the_usual_line() -> None:
     starts, stack = [150, 250, 350, 450], f"{_OTHER}(7): forward\n{_CELL}(3): <module>"
     api = [call("launch", start, 20, 1) for start in starts]
     run = factories.all_tables(
@@ -113,7 +113,7 @@ def test_gaps_without_a_sample_have_the_line_of_others_between_the_same_lines() 
     assert by_line(code_lines(run), "host_ns") == {7: 50 + 4 * 20, 21: 3 * 80, 3: 130}
 
 
-def test_a_sampled_call_that_seems_to_begin_before_the_cell_has_no_time_there() -> None:
+def test_sampled_call_before_the_cell_has_no_time() -> None:
     run = cell()
     early = {"start_ns": 0, "duration_ns": 900, "name": f"{_OTHER}(7): forward", "thread_id": 1, "id": 0, "depth": 0}
     run["python"] = table("python", [early])
@@ -126,7 +126,7 @@ def test_backward_kernels_count_for_their_forward_line() -> None:
     assert by_line(lines, "launches") == {10: 2, None: 2}
 
 
-def test_operators_that_only_know_that_the_cell_was_entered_are_of_its_statements() -> None:
+def test_entered_operators_belong_to_statements() -> None:
     run = cell()
     operators = table("operators", [call("aten::mul", 120, 10, 1, kind="op", id=0)])
     stack = tables.categorical(np.zeros(1, np.int64), ["<ipython-input-3-5d0dc31129a5>(0): <module>"])
@@ -134,7 +134,7 @@ def test_operators_that_only_know_that_the_cell_was_entered_are_of_its_statement
     assert by_line(code_lines(run), "operators") == {3: 1}
 
 
-def test_the_first_line_of_a_whole_cell_has_not_all_that_the_cell_did() -> None:
+def test_first_line_has_only_its_own_work() -> None:
     python = [
         call("<cell [4]>(1): <module>", 0, 300, 1, id=0, depth=0),
         call("<cell [4]>(2): f", 100, 50, 1, id=1, depth=1, parent_id=0),

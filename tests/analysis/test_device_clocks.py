@@ -231,7 +231,7 @@ def test_asynchronous_work_belongs_to_the_step_in_which_it_runs() -> None:
     assert several.launches["step"].isna().tolist() == [False, True, False]  # nor one before a gap in the numbers
 
 
-def test_the_shift_is_told_below_the_title_and_kept_with_the_run(tmp_path: Path) -> None:
+def test_shift_is_told_and_kept(tmp_path: Path) -> None:
     trace = KinetoTrace(head={"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "GPU X"}]})
     for number in range(6):
         moment = 100.0 * number
@@ -311,7 +311,7 @@ def test_real_results_move_by_what_their_launches_show(samples: Path, name: str)
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [-20_000_000, 20_000_000, -999_000, 999_000])
 @pytest.mark.parametrize("name", ["text/level1/rank0_ascend_pt", "db/level1/rank1_ascend_pt"])
-def test_a_real_breakdown_does_not_depend_on_the_clock_of_the_device(samples: Path, name: str, wrong: int) -> None:
+def test_real_breakdown_ignores_device_clock(samples: Path, name: str, wrong: int) -> None:
     run = npuprof.load(samples / "torch_npu" / name)
     moved = Profile(Decoded(with_device_clock(run.tables, wrong), replace(run.info, clocks=[])))
     (seen,) = moved._clocks

@@ -41,9 +41,7 @@ def _distance(values: Int64, value: int, rank: int) -> int:
 @given(
     st.integers(0, 99), st.sampled_from([*_SHAPES]), st.lists(st.integers(1, 2_000), min_size=1, max_size=12), st.data()
 )
-def test_merged_in_any_order_a_quantile_is_within_one_and_a_half_percent(
-    seed: int, shape: str, sizes: list[int], data: st.DataObject
-) -> None:
+def test_merged_quantiles_are_within_1_5_percent(seed: int, shape: str, sizes: list[int], data: st.DataObject) -> None:
     values = _values(seed, shape, sum(sizes))
     parts = [_single(part) for part in np.split(values, np.cumsum(sizes)[:-1])]
     while len(parts) > 1:  # any two, or more

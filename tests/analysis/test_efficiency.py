@@ -37,7 +37,7 @@ def test_attention_of_any_layout_has_the_same_operations(b: int, n: int, q: int,
     assert set(told) == {(4.0 * b * n * q * kv * d,) * 2}
 
 
-def test_a_mask_may_be_causal_and_the_gradient_takes_two_and_a_half_times_as_much() -> None:
+def test_causal_mask_and_gradient_change_the_cost() -> None:
     forward = {
         "op_type": "FlashAttentionScore",
         "input_shapes": "4096,1,2048;4096,1,1024;4096,1,1024;;;;2048,2048;;;;;;;;",
@@ -102,7 +102,7 @@ def test_clock_and_cores_come_out_of_the_counters() -> None:
     assert "Ascend 910B2 has 24 and 48 at 1800 MHz" in differs
 
 
-def test_a_recording_that_names_the_family_gets_the_limits_of_the_variant_that_ran() -> None:
+def test_family_name_gets_the_variants_limits() -> None:
     kernels = pd.concat([counted("aic", 20, 1500, [20] * 4), counted("aiv", 40, 1500, [40] * 4)], ignore_index=True)
     limits, differs = measured_limits(kernels, "Ascend 910B")
     assert limits is not None
@@ -196,7 +196,7 @@ def test_convolutions_of_a_real_run_have_no_padded_channels(samples: Path) -> No
 
 
 @pytest.mark.parametrize(("call", "named"), [("aclrtLaunchKernel", "910B3"), ("cudaLaunchKernel", "this GPU")])
-def test_limits_that_are_unknown_are_asked_for_in_words_of_the_device(call: str, named: str) -> None:
+def test_unknown_limits_are_asked_for(call: str, named: str) -> None:
     frames = factories.profile(6)
     frames["api"] = frames["api"].assign(name=pd.Categorical([call] * len(frames["api"])))
     (note,) = efficiency(frames, "").attrs["notes"]

@@ -80,14 +80,14 @@ def test_each_activity_has_a_label() -> None:
 
 
 @pytest.mark.parametrize("name", OF_DEVICE)
-def test_a_run_with_any_row_of_a_device_is_not_of_the_host(name: str) -> None:
+def test_run_with_device_rows_is_no_host_run(name: str) -> None:
     run = host_rows([(_OF_NAME[6], 0, 10, 1)])
     assert is_of_host(run)
     run[name] = tables.empty(name).reindex([0])
     assert not is_of_host(run)
 
 
-def test_the_headline_says_that_there_was_no_device_and_what_the_host_did() -> None:
+def test_headline_says_the_host_ran_alone() -> None:
     names = [_OF_NAME[2], _OF_NAME[6], _OF_NAME[9]]
     run = host_rows([(names[0], 0, 50, 1), (names[1], 10, 70, 1), (names[2], 0, 100, 1)])
     advice = advise(run, Info(), account(run))

@@ -34,7 +34,7 @@ def operators() -> dict[str, object]:
     }
 
 
-def test_operators_are_counted_and_their_time_is_reported_once_on_any_thread() -> None:
+def test_operators_are_counted_once_on_any_thread() -> None:
     run = factories.all_tables(operators=tables.build("operators", operators()))
     summary = summarise(run, Info(started_ns=0, stopped_ns=1_200), top=2)
     assert (summary.host.alone, summary.host.operators, summary.host.operators_ns) == (True, 3, 150)
@@ -52,7 +52,7 @@ def test_operators_are_counted_and_their_time_is_reported_once_on_any_thread() -
     assert most.rows == [("aten::add", "1", "100 ns", "50.0 %"), ("aten::mm", "1", "80 ns", "40.0 %")]
 
 
-def test_the_report_explains_host_time_by_line_module_operator_shapes_and_owners_of_memory() -> None:
+def test_report_explains_host_time() -> None:
     run = training() | {name: factories.all_tables()[name] for name in ("kernels", "links")}
     run["operators"]["input_shapes"] = pd.Categorical(["4;2", "4;2", *[None] * 4])
     run["operators"]["name"] = run["operators"]["name"].cat.rename_categories({"AddmmBackward0": "Optimizer.step#SGD"})
@@ -80,7 +80,7 @@ def test_the_report_explains_host_time_by_line_module_operator_shapes_and_owners
     assert found["what for"].rows == [("forward", "main.py: train", "aten::linear", "1", "4.00 KiB", "100.0 %")]
 
 
-def test_a_page_has_a_bar_of_what_the_host_did_and_its_headline() -> None:
+def test_page_has_host_bar_and_headline() -> None:
     run = factories.all_tables(operators=tables.build("operators", operators()))
     page = Profile(Decoded(run, Info(started_ns=0, stopped_ns=600), Notes()))._repr_html_()
     assert "No device was recorded." in page

@@ -24,9 +24,7 @@ def written(*sides: tuple[int, ...]) -> str:
 
 
 @given(_sizes, _sizes, _sizes, st.integers(1, 9), st.booleans(), st.booleans())
-def test_a_matrix_product_is_two_operations_a_multiplication_whichever_side_is_transposed(
-    m: int, n: int, k: int, batch: int, left: bool, right: bool
-) -> None:
+def test_transposed_products_cost_the_same(m: int, n: int, k: int, batch: int, left: bool, right: bool) -> None:
     one, other = (batch, *((k, m) if left else (m, k))), (batch, *((n, k) if right else (k, n)))
     kernel = {"op_type": "BatchMatMulV2", "input_shapes": written(one, other), "output_shapes": written((batch, m, n))}
     assert flops_range(kernel)[0] == 2 * batch * m * n * k

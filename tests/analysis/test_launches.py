@@ -70,7 +70,7 @@ def training(**more: list[dict[str, Any]]) -> dict[str, pd.DataFrame]:
     return factories.all_tables(**{name: table(name, rows + more.get(name, [])) for name, rows in given.items()})
 
 
-def test_a_kernel_has_the_operator_the_call_and_the_line_that_launched_it() -> None:
+def test_kernel_has_operator_call_and_line() -> None:
     joined = launches(training())
     forward, backward, other, lost = (row for _, row in joined.iterrows())
     assert [forward["operator"], forward["operator_row"], forward["outer_operator"]] == [
@@ -92,7 +92,7 @@ def test_a_kernel_has_the_operator_the_call_and_the_line_that_launched_it() -> N
     ]
 
 
-def test_without_code_of_the_users_the_line_is_the_innermost_of_all() -> None:
+def test_without_user_code_the_innermost_line_counts() -> None:
     run = training()
     names = run["python"]["name"].astype(object).replace({"/home/me/main.py(10): train": "torch/run.py(3): main"})
     run["python"]["name"] = names.astype("category")
@@ -138,7 +138,7 @@ def test_links_of_damaged_files_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_real_results_name_the_line_and_the_module_of_forward_and_backward_kernels(samples: Path) -> None:
+def test_real_kernels_have_line_and_module(samples: Path) -> None:
     """The training loop of this sample calls the model in line 354 of its script and nothing else on the device."""
     folder = samples / "torch_npu" / "text" / "level1"
     run = next(iter(npuprof.load_set(folder)))

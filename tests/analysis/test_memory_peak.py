@@ -46,7 +46,7 @@ def sample(time_ns: int, allocated: int) -> pd.DataFrame:
     return tables.build("memory", {**columns, "allocated_bytes": [allocated], "reserved_bytes": [allocated]})
 
 
-def test_memory_that_an_optimizer_asks_for_in_a_range_is_its_own_and_memory_of_the_host_has_a_peak() -> None:
+def test_optimizer_memory_and_host_memory_have_owners() -> None:
     run = training()
     run["marks"] = tables.build(
         "marks",
@@ -79,7 +79,7 @@ def test_owners_have_the_line_the_operator_and_what_was_there_before() -> None:
     assert int(owners["size_bytes"].sum()) == 100
 
 
-def test_what_the_runtime_allocates_belongs_to_the_operator_of_the_only_thread() -> None:
+def test_runtime_allocations_belong_to_the_operator() -> None:
     operators = tables.build(
         "operators",
         {
@@ -126,7 +126,7 @@ def test_a_run_without_memory_has_no_owners_and_unknown_leaks() -> None:
 
 
 @pytest.mark.slow
-def test_a_floor_that_grows_over_three_steps_leaks_and_the_gradients_of_the_last_do_not() -> None:
+def test_leak_needs_three_rising_steps() -> None:
     leak = [("leak", 10, 100 * step + 5, None) for step in range(4)]
     gradients = [("grad", 50, 100 * step + 6, 100 * step + 106 if step < 3 else None) for step in range(4)]
     run = factories.all_tables(steps=steps(4), allocations=blocks(*leak, *gradients, ("state", 99, 20, None)))

@@ -62,7 +62,7 @@ def test_the_schedule_is_that_of_the_sends() -> None:
     st.lists(st.floats(1, 1000), min_size=96, max_size=96),
     st.floats(0, 50),
 )
-def test_a_step_is_never_shorter_than_its_busiest_stage_and_splitting_never_lengthens_it(
+def test_step_is_never_shorter_than_its_busiest_stage(
     schedule: Schedule, stages: int, microbatches: int, times: list[float], moving_ns: float
 ) -> None:
     count = stages * microbatches

@@ -17,7 +17,7 @@ from tests.analysis.test_launches import call, link, training
 _STACK = "torch/nn/linear.py(5): forward\n/home/me/model.py(7): forward\n/home/me/main.py(1): <module>"
 
 
-def test_the_line_is_of_the_operators_stack_and_not_where_python_entered_the_function() -> None:
+def test_line_comes_from_the_operators_stack() -> None:
     run = training()
     run["operators"]["stack"] = pd.Categorical([_STACK, *[None] * 5])
     operators = Places.build(run).of("operators")
@@ -48,7 +48,7 @@ def test_an_absent_table_or_no_rows_are_no_error() -> None:
     assert lines(told).isna().all()
 
 
-def test_lines_distinguish_files_of_one_name_and_exclude_the_line_of_a_definition() -> None:
+def test_lines_distinguish_files_of_one_name() -> None:
     places: Any = pd.DataFrame(
         {
             "file": pd.Categorical(["/a/one/x.py", "/a/two/x.py", "/a/y.py", None]),
@@ -62,7 +62,7 @@ def test_lines_distinguish_files_of_one_name_and_exclude_the_line_of_a_definitio
 
 
 @pytest.mark.slow
-def test_copies_and_synchronisations_of_a_real_run_have_the_line_that_called(samples: Path) -> None:
+def test_real_copies_and_waits_have_their_line(samples: Path) -> None:
     run = npuprof.load(samples / "torch_npu" / "text" / "level1" / "rank0_ascend_pt")
     rows = np.flatnonzero(run.api["name"].astype(str).str.contains("Synchronize").to_numpy(bool))
     places = Places.build(run.tables)
@@ -123,7 +123,7 @@ def _sampled(launched_ns: int, *samples_ms: float) -> pd.DataFrame:
     return Places.build(made).of("api")
 
 
-def test_a_call_soon_after_a_sample_of_another_function_is_between_samples() -> None:
+def test_call_after_another_function_is_between_samples() -> None:
     places = _sampled(12_000_000)
     assert places["known"].tolist() == ["between samples"]
     assert places["line"].isna().all()
@@ -147,7 +147,7 @@ def test_the_times_of_samples_decide_what_is_between_them(
     assert _sampled(launched_ms * 1_000_000, *samples_ms)["known"].tolist() == [known]
 
 
-def test_a_call_between_two_samples_of_the_same_function_is_in_it() -> None:
+def test_call_between_equal_samples_joins_them() -> None:
     places = _sampled(16_000_000)
     assert places["known"].tolist() == ["sample"]
     assert lines(places).tolist() == ["main.py: step"]

@@ -20,7 +20,7 @@ def _job(own_us: list[list[int]]) -> Job:
     return job(synchronised([[own * _US for own in times] for times in own_us], [50 * _US] * len(own_us)))
 
 
-def test_a_rank_that_comes_ten_nanoseconds_late_is_not_called_the_last() -> None:
+def test_nanoseconds_late_is_not_last() -> None:
     own = [[5_000_000, 5_000_000, 5_000_010], [5_000_000, 5_300_000, 5_000_000]]
     played = job(synchronised(own, [50_000, 50_000]))
     tells = counts(played.rows, played.clocks)
@@ -45,7 +45,7 @@ def test_clocks_that_are_known_badly_name_nobody() -> None:
     assert not counts(unsure.rows, unsure.clocks).all()
 
 
-def test_a_root_of_less_than_one_hundredth_of_the_time_is_not_named() -> None:
+def test_tiny_root_is_not_named() -> None:
     played = _job([[20_000, 20_150, 20_000], [20_000, 20_000, 23_000]] * 3)
     assert set(blame_of(played)["root_rank"].dropna()) == {1, 2}
     assert set(certain_blame(played)["root_rank"].dropna()) == {2}
@@ -53,7 +53,7 @@ def test_a_root_of_less_than_one_hundredth_of_the_time_is_not_named() -> None:
 
 @settings(max_examples=examples(40))
 @given(st.lists(st.lists(st.integers(1, 4_000), min_size=3, max_size=3), min_size=2, max_size=8))
-def test_what_is_named_and_what_is_small_add_up_to_the_waits(own_us: list[list[int]]) -> None:
+def test_named_and_small_waits_add_up(own_us: list[list[int]]) -> None:
     played = _job(own_us)
     roots = certain_blame(played)
     waited = played.rows.groupby("rank")["wait_ns"].sum()

@@ -79,7 +79,7 @@ def test_less_time_never_lengthens_a_replayed_job(steps: list[tuple[list[int], i
     assert replay(played, less_own, less_moving) <= replay(played, own, moving)
 
 
-def test_of_two_equally_slow_ranks_each_alone_gains_nothing_and_both_are_named() -> None:
+def test_equally_slow_ranks_are_both_named() -> None:
     played = job_of([[1_300, 1_000, 1_300, 1_000]] * 8)
     own, moving = played.rows["own_ns"].to_numpy(np.float64), recorded_moving(played)
     ranks = played.rows["rank"].to_numpy(np.int64)
@@ -130,7 +130,7 @@ def ranks_found(played: Job) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.long
-def test_half_of_a_role_may_be_slow_and_healthy_ranks_are_hardly_ever_suspects() -> None:
+def test_healthy_ranks_are_hardly_ever_suspects() -> None:
     half = dict.fromkeys(range(8), 1.2)
     assert sorted(ranks_found(noisy(16, 6, half, 0.02, 1))) == [(rank,) for rank in range(8)]
     false = sum(len(ranks_found(noisy(16, 6, {}, noise, seed))) for seed in range(20) for noise in (0.01, 0.05, 0.2))
@@ -138,7 +138,7 @@ def test_half_of_a_role_may_be_slow_and_healthy_ranks_are_hardly_ever_suspects()
 
 
 @pytest.mark.parametrize(("seed", "steps"), [(1, 6), (2, 4)])
-def test_a_slow_host_is_not_taken_for_a_late_one_however_few_collectives_a_step_has(seed: int, steps: int) -> None:
+def test_slow_host_is_not_late(seed: int, steps: int) -> None:
     """Before each of four collectives a step it takes more than 1 % of the step longer: by a factor, and not late."""
     random = np.random.default_rng(seed)
     own = 3_000_000 * (1 + 0.01 * random.standard_normal((4 * steps, 16)))
@@ -154,7 +154,7 @@ def test_a_slow_host_is_not_taken_for_a_late_one_however_few_collectives_a_step_
 
 
 @pytest.mark.parametrize("steps", [4, 6])
-def test_a_slow_host_is_not_late_where_most_of_a_step_lies_before_one_collective(steps: int) -> None:
+def test_slow_host_before_one_collective_is_not_late(steps: int) -> None:
     """As with gradient buckets, which are reduced at the end of a step."""
     random = np.random.default_rng(steps)
     usual = np.tile([28_000_000, 8_000_000, 8_000_000, 8_000_000], steps)[:, None]
@@ -174,7 +174,7 @@ def test_a_slow_host_is_not_late_where_most_of_a_step_lies_before_one_collective
         assert gained == pytest.approx(played.window_ns - healthy.window_ns, rel=0.05)
 
 
-def test_a_rank_that_is_late_once_is_not_slow_and_one_that_often_is_not_once() -> None:
+def test_once_late_rank_is_not_slow() -> None:
     own = [[1_000_000 + 100 * (at + rank) for rank in range(6)] for at in range(9)]
     own[4][2] += 5_000_000
     played = job_of(own)
@@ -190,7 +190,7 @@ def test_a_rank_that_is_late_once_is_not_slow_and_one_that_often_is_not_once() -
     assert not once(played, every, job_of(own).rows["own_ns"].to_numpy(np.float64))
 
 
-def test_ranks_that_lack_steps_belong_to_their_role_and_those_that_do_others_do_not() -> None:
+def test_ranks_without_some_steps_keep_their_role() -> None:
     events = with_steps(synchronised([[1_000] * 5] * 6, [50] * 6), 1)
     few = events[(events["rank"] < 4) | (events["step"] < 13)]
     found = roles(job(few), [])
@@ -211,7 +211,7 @@ _members = {"g": ("dp", (0, 1, 2))}
         st.tuples(st.lists(st.integers(0, 500), min_size=3, max_size=3), st.integers(1, 90)), min_size=2, max_size=8
     )
 )
-def test_wait_moving_and_absent_add_up_and_moving_is_no_more_than_elsewhere(steps: list[tuple[list[int], int]]) -> None:
+def test_wait_moving_and_absent_add_up(steps: list[tuple[list[int], int]]) -> None:
     whole = synchronised([own for own, _ in steps], [moving for _, moving in steps])
     played = job(whole[(whole["rank"] < 2).to_numpy(bool)])
     split = with_absent(played.rows, _members)
@@ -254,7 +254,7 @@ def test_an_absent_rank_arrives_when_the_others_have_waited_for_it() -> None:
     assert (unknown.added, unknown.unknown, unknown.job) == ((), (2,), played)
 
 
-def test_a_rank_that_never_comes_to_the_last_collective_is_waited_for_and_nothing_is_moved_for_so_long() -> None:
+def test_rank_missing_the_last_collective_is_waited_for() -> None:
     whole = synchronised([[500, 600, 700]] * 4, [50_000, 90_000, 60_000, 50_000]).drop(columns="count")
     is_last = whole["start_ns"] >= whole.groupby("rank")["start_ns"].transform("max")
     hung_ns = 1_000_000_000

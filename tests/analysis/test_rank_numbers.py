@@ -57,16 +57,14 @@ def test_ends_tell_which_steps_are_the_same(shift: int, ahead: int) -> None:
 
 @settings(max_examples=examples(20))
 @given(_SEED, st.sampled_from([0, 10_000, 100_000, 1_000_000]), _SHIFT, _RANK, _AHEAD)
-def test_steps_have_the_right_number_or_the_one_that_they_were_given(
-    seed: int, jitter: int, shift: int, rank: int, ahead: int
-) -> None:
+def test_steps_have_right_numbers(seed: int, jitter: int, shift: int, rank: int, ahead: int) -> None:
     # Of steps that take as long a clock tells which is which, if it is not off by a quarter of one.
     apart = ahead if jitter >= 100_000 else ahead % 500_000
     joined, is_as_given = renumbered(seed, jitter, shift, rank, apart)
     assert is_as_given or joined["members"].value_counts().to_dict() == _FOUND
 
 
-def test_steps_that_all_take_as_long_are_told_by_clocks_that_agree() -> None:
+def test_equal_steps_join_by_clocks() -> None:
     events = job_of(0, 0)
     other = events.assign(step=events["step"] + (events["rank"] == 2).astype("Int64"))
     assert members_of(other) == {_RANKS}
@@ -83,7 +81,7 @@ def test_steps_of_other_collectives_are_not_the_same() -> None:
     assert joined.loc[joined["rank"] == 1, "step"].min() == 11
 
 
-def test_a_rank_that_lacks_steps_keeps_its_numbers_where_its_clock_is_off_by_one() -> None:
+def test_rank_lacking_steps_keeps_its_numbers() -> None:
     joined, is_as_given = renumbered(28, 10_000, 0, 3, 3_100_000)
     assert is_as_given
     assert joined["members"].value_counts().to_dict() == _FOUND

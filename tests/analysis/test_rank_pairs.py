@@ -45,7 +45,7 @@ def in_one_group(communication: pd.DataFrame, *, receives: bool = False) -> pd.D
 @pytest.mark.long
 @pytest.mark.parametrize("receives", [False, True])
 @pytest.mark.parametrize("clock_ms", [0.0, 50.0])
-def test_sends_in_a_group_of_all_stages_are_of_two_ranks_each(clock_ms: float, *, receives: bool) -> None:
+def test_sends_of_a_group_are_pairs(clock_ms: float, *, receives: bool) -> None:
     apart = job_of(clock_ms=clock_ms)
     together = in_one_group(apart, receives=receives)
     assert waits(together)[_TIMES].equals(waits(apart)[_TIMES])
@@ -99,7 +99,7 @@ def test_names_of_ranks_that_do_not_agree_are_not_followed() -> None:
     assert waits(numbered_in_groups)[_TIMES].equals(waits(apart)[_TIMES])
 
 
-def test_two_ranks_that_send_to_each_other_at_once_are_joined_by_the_way_that_data_moves() -> None:
+def test_mutual_sends_are_joined() -> None:
     """Both begin with the send, so that the first operator of one is not the first one of the other."""
     start = [0, 5_000_000, 1_000_000, 5_100_000]
     rows = pd.DataFrame(
@@ -119,7 +119,7 @@ def test_two_ranks_that_send_to_each_other_at_once_are_joined_by_the_way_that_da
     assert joined_rows[0, "send"] == joined_rows[1, "recv"] != joined_rows[0, "recv"] == joined_rows[1, "send"]
 
 
-def test_who_is_absent_from_a_pair_is_known_where_sends_name_it() -> None:
+def test_sends_name_absent_partners() -> None:
     apart = job_of()
     left = naming_peers(apart, receives=True).query("rank != 4").reset_index(drop=True)
     lacking = members_of(job(left).rows, {})
@@ -154,7 +154,7 @@ def test_causes_that_were_passed_on_in_a_circle_are_scaled(monkeypatch: pytest.M
     assert (abs(of_last.reindex(waited.index, fill_value=0) - expected) <= 1).all()
 
 
-def test_a_send_and_its_receive_are_joined_though_both_have_a_count() -> None:
+def test_send_and_receive_join_with_counts() -> None:
     apart = job_of()
     lowest = apart.groupby(apart["group"].astype(str))["rank"].transform("min")
     types = apart["op_type"].astype(str)

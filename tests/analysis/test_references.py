@@ -140,7 +140,7 @@ def test_of_a_trace_of_torch_lost_slices_are_told(tmp_path: Path, category: str,
     assert word in _told(npuprof.load(path))
 
 
-def test_launches_that_a_graph_captures_need_no_task_and_few_fills_may_be_of_nothing(tmp_path: Path) -> None:
+def test_captured_launches_need_no_task(tmp_path: Path) -> None:
     trace = KinetoTrace()
     trace.slice("cuda_runtime", "cudaLaunchKernel", 1, 1, correlation=1)
     trace.slice("cuda_runtime", "cudaStreamBeginCapture_v2", 3, 1, correlation=2)
@@ -171,9 +171,7 @@ _DAMAGES = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("statement", "words"), _DAMAGES)
-def test_rows_lost_from_a_database_are_told_by_those_that_name_them(
-    samples: Path, tmp_path: Path, statement: str, words: set[str]
-) -> None:
+def test_dangling_rows_tell_lost_ones(samples: Path, tmp_path: Path, statement: str, words: set[str]) -> None:
     (original,) = (samples / "torch_npu/db/level1/rank1_ascend_pt").rglob("ascend_pytorch_profiler_1.db")
     path = tmp_path / original.name
     path.write_bytes(original.read_bytes())

@@ -93,9 +93,7 @@ _unended = st.lists(
 @pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(_unended, st.booleans(), st.sampled_from([0, 0.3, 0.9]), st.sampled_from(["kernel", "cause", "part"]))
-def test_where_work_is_asynchronous_a_step_may_lengthen_and_all_together_do_not(
-    steps: list[list[Do]], queue: bool, factor: float, where: str
-) -> None:
+def test_asynchronous_steps_may_lengthen(steps: list[list[Do]], queue: bool, factor: float, where: str) -> None:
     steps = changed(steps, lambda one: replace(one, stream=2 + one.device % 3) if one.what == "launch" else one)
     recorded = Machine(queue=queue, latency=7).run(steps)
     less: dict[str, dict[str, float]] = {
@@ -111,7 +109,7 @@ def test_where_work_is_asynchronous_a_step_may_lengthen_and_all_together_do_not(
     assert predicted.steps["predicted_ns"].sum() <= predicted.steps["replayed_ns"].sum()
 
 
-def test_a_step_that_takes_over_work_of_the_one_before_lengthens_and_is_not_refused() -> None:
+def test_step_taking_over_work_is_accepted() -> None:
     """The host is faster, so that the second step waits for what the first one launched."""
     steps = [
         [Do("launch", "MatMul", 5, 1000), Do("operator", "DataLoader", 600)],
@@ -227,7 +225,7 @@ def test_what_is_waited_for_last_is_on_the_path() -> None:
     assert first["duration_ns"] >= 3_000
 
 
-def test_the_first_step_is_in_the_table_but_not_in_the_mean() -> None:
+def test_first_step_is_not_in_the_mean() -> None:
     first = [Do("compile", host=9_000), *_PLAIN]
     run = Machine().run([first, _PLAIN, _PLAIN])
     predicted = run.what_if(cause={"op_compile": 0})

@@ -109,7 +109,7 @@ class Planted:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("us", [(20, 20), (200, 200), (5_000, 5_000), (12_000, 12_000), (300, 100), (4_900, 100)])
-def test_a_named_function_is_the_right_one_and_errors_hold_the_truth(us: tuple[int, int], seed: int) -> None:
+def test_named_function_is_right_and_errors_cover(us: tuple[int, int], seed: int) -> None:
     spent = (us[0] * 1_000, us[1] * 1_000)
     calls = 2 * max(20, 1_000_000_000 // sum(spent))
     right, covered = Planted(spent, seed=seed, calls=min(calls, 20_000)).judged()

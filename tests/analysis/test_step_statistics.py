@@ -48,7 +48,7 @@ def test_many_steps_have_a_median_and_outliers_by_number() -> None:
 
 
 @pytest.mark.slow
-def test_the_parts_of_equal_steps_add_up_and_few_steps_have_no_outliers() -> None:
+def test_equal_steps_have_no_outliers() -> None:
     table = run_of([1_000] * 4).step_statistics().set_index("part")
     assert int(table.loc["step", "median_ns"]) == int(table.drop("step")["median_ns"].sum()) == 1_000
     assert (run_of([1_000] * 4 + [9_000]).step_statistics()["max_ns"] <= 1_000).all()  # the last step is open

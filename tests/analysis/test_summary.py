@@ -93,7 +93,7 @@ def test_kernels_without_name_or_type_are_counted() -> None:
 
 
 @pytest.mark.slow
-def test_the_longest_kernel_of_each_name_and_shapes_is_listed_the_earlier_first() -> None:
+def test_longest_kernel_of_each_shape_is_listed() -> None:
     kernels = _kernels(np.array([5, 9, 1, 9, 7, 3, 2]))
     kernels["input_shapes"] = pd.Categorical(["4,4", "8,8", "4,4", "8,8", "4,4", None, None])
 
@@ -151,7 +151,7 @@ def test_what_bounds_a_kernel_is_its_busiest_pipe() -> None:
     assert [row[3] for row in longest.rows] == ["–", "mte2 50 %"]
 
 
-def test_the_memory_peak_is_the_first_highest_sample_of_each_device_and_component() -> None:
+def test_memory_peak_is_the_first_highest() -> None:
     memory = tables.build(
         "memory",
         {

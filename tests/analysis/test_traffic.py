@@ -91,7 +91,7 @@ def test_parts_of_operators_balance_and_count_each_nanosecond_once(rows: list[tu
     assert times["known"].tolist() == [bool(rows)] * len(times)
 
 
-def test_a_task_of_an_operator_that_is_not_there_is_left_out() -> None:
+def test_task_of_missing_operator_is_left_out() -> None:
     lost = tasks([{"op_id": 9, "duration_ns": 5, "task_type": "Memcpy", "size_bytes": 1}])
     times = operator_times(factories.all_tables(communication=operators([10, 10]), communication_tasks=lost), {})
     assert times["transit_ns"].sum() == 0

@@ -86,7 +86,7 @@ def _check(shown: Mapping[str, Any]) -> None:
     assert len(total) <= 2_100
 
 
-def test_a_zoom_brings_what_was_folded_and_the_rest_can_be_opened(page: Any) -> None:
+def test_zoom_unfolds_slices(page: Any) -> None:
     _open(page, factories.profile(20_000, kernel_names=_MANY))
     whole = _shown(page, "tree.weigh('device')")
     _check(whole)
@@ -114,9 +114,7 @@ _AMOUNTS = (0, 1, 2, 9, 40_000)  # beside the last one, the others are folded
 
 @settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from(_AMOUNTS), st.integers(0, 3)), min_size=1, max_size=40))
-def test_of_any_tree_the_rest_can_be_opened_until_nothing_is_left_and_a_search_finds_all(
-    page: Any, rows: list[Row]
-) -> None:
+def test_search_opens_any_tree(page: Any, rows: list[Row]) -> None:
     calls, sums = tree(rows)
     told = page.evaluate(
         """([parent, look, own, texts, families]) => {
@@ -360,7 +358,7 @@ def _recursive() -> dict[str, pd.DataFrame]:
 
 
 @pytest.mark.parametrize("name", ["a", "b", "c"])
-def test_callers_and_callees_are_those_of_the_outermost_frames_of_the_name(page: Any, name: str) -> None:
+def test_callers_and_callees_are_outermost_frames(page: Any, name: str) -> None:
     tables = _recursive()
     _open(page, tables)
     halves = page.evaluate(
@@ -375,7 +373,7 @@ def test_callers_and_callees_are_those_of_the_outermost_frames_of_the_name(page:
         assert {tuple(path): total for path, total in half} == expected
 
 
-def test_callers_and_callees_have_the_weight_of_the_graph_and_their_share_of_it(page: Any) -> None:
+def test_callers_and_callees_have_graph_weights(page: Any) -> None:
     tables = factories.profile(200)
     _open(page, tables)
     calls = call_tree(tables)

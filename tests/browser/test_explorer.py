@@ -266,9 +266,7 @@ def test_a_tab_says_at_once_that_it_is_working(open_explorer: Open, tmp_path: Pa
     page.locator(".built").wait_for()
 
 
-def test_it_is_moved_into_a_tab_of_its_own_and_back_with_all_that_is_chosen(
-    open_explorer: Open, tmp_path: Path
-) -> None:
+def test_view_moves_into_a_tab_and_back(open_explorer: Open, tmp_path: Path) -> None:
     page = open_explorer(launches=500)
     there = page.locator(".jp-MainAreaWidget:not(.jp-NotebookPanel) .npuprof-timeline")
     here = page.locator(".jp-NotebookPanel .npuprof-timeline")

@@ -123,7 +123,7 @@ def _title(amount_ns: int) -> str:
     return f"simulated NPU · host time: {duration(amount_ns)}"
 
 
-def test_a_click_zooms_and_brings_what_was_folded_and_the_kernel_is_not_asked(open_flame: Open) -> None:
+def test_click_zooms_without_asking_the_kernel(open_flame: Open) -> None:
     shown = open_flame(factories.profile(6_000, kernel_names=[f"MatMulV3_{at:05d}" for at in range(6_000)]))
     page = shown.page
     shown.push("device time")
@@ -199,7 +199,7 @@ def test_what_is_selected_is_shown_and_a_frame_selects_its_slices(open_flame: Op
     assert len(shown.chosen) == 1
 
 
-def test_a_page_that_holds_the_run_asks_nothing_for_the_whole_and_what_is_selected(open_flame: Open) -> None:
+def test_page_with_the_run_asks_no_selection(open_flame: Open) -> None:
     tables = factories.profile(300)
     shown = open_flame(tables)
     timeline = Timeline(tables, factories.info())
@@ -243,7 +243,7 @@ def test_a_page_that_holds_the_run_asks_nothing_for_the_whole_and_what_is_select
 
 
 @pytest.mark.slow
-def test_of_a_run_that_was_merged_the_kernel_is_asked_for_what_is_selected(open_flame: Open) -> None:
+def test_kernel_is_asked_for_merged_selections(open_flame: Open) -> None:
     tables = factories.profile(20_000)
     shown = open_flame(tables)
     timeline = Timeline(tables, factories.info())
@@ -264,7 +264,7 @@ def test_of_a_run_that_was_merged_the_kernel_is_asked_for_what_is_selected(open_
     assert shown.errors == []
 
 
-def test_two_views_share_their_state_and_one_that_is_closed_loses_nothing(open_flame: Open) -> None:
+def test_closed_view_loses_nothing(open_flame: Open) -> None:
     shown = open_flame(factories.profile(200))
     page = shown.page
     page.evaluate(
@@ -360,7 +360,7 @@ def test_hostile_names_stay_text(open_flame: Open) -> None:
     assert page.locator(".npuprof-flame img").count() == 0
 
 
-def test_callers_and_callees_of_a_clicked_frame_are_below_and_lead_on(open_flame: Open) -> None:
+def test_clicked_frame_lists_callers_and_callees(open_flame: Open) -> None:
     shown = open_flame(factories.profile(200, kernel_names=(_HOSTILE, "Add")))
     page = shown.page
     assert not page.locator(".sandwich").is_visible()

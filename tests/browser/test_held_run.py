@@ -67,7 +67,7 @@ def _search(shown: CanvasPage, text: str) -> None:
     shown.settle()
 
 
-def test_a_run_that_the_page_holds_whole_is_explored_while_the_kernel_is_silent(open_held: Open) -> None:
+def test_whole_run_is_explored_without_the_kernel(open_held: Open) -> None:
     shown = open_held()
     page, timeline = shown.page, shown.view._timeline
     page.evaluate("() => { silent = true; }")
@@ -87,7 +87,7 @@ def test_a_run_that_the_page_holds_whole_is_explored_while_the_kernel_is_silent(
     assert timeline.matches is None  # nothing has reached it
 
 
-def test_the_kernel_is_told_what_was_chosen_and_its_own_choices_are_shown(open_held: Open) -> None:
+def test_choices_pass_between_kernel_and_page(open_held: Open) -> None:
     shown = open_held()
     page, timeline = shown.page, shown.view._timeline
     _search(shown, "MatMul")
@@ -111,7 +111,7 @@ def test_the_kernel_is_told_what_was_chosen_and_its_own_choices_are_shown(open_h
     assert _sent(shown).isdisjoint(_ASKED)
 
 
-def test_the_sums_of_a_range_come_from_the_kernel_which_knows_causes(open_held: Open) -> None:
+def test_range_sums_come_from_the_kernel(open_held: Open) -> None:
     shown = open_held()
     shown.page.locator(".npuprof-timeline").focus()
     shown.press("w", "r")
@@ -124,7 +124,7 @@ def test_the_sums_of_a_range_come_from_the_kernel_which_knows_causes(open_held: 
     assert marked[1] - shown.view._timeline.origin == pytest.approx(high, abs=1)
 
 
-def test_a_run_is_let_go_of_for_others_and_comes_back_when_it_is_used(open_held: Open) -> None:
+def test_released_run_returns_when_used(open_held: Open) -> None:
     shown = open_held()
     page, timeline = shown.page, shown.view._timeline
     _search(shown, "Add")
@@ -167,7 +167,7 @@ def test_a_run_is_let_go_of_for_others_and_comes_back_when_it_is_used(open_held:
 
 
 @pytest.mark.slow
-def test_of_a_run_that_was_merged_the_kernel_is_asked_for_what_is_missing(open_held: Open) -> None:
+def test_kernel_is_asked_for_merged_runs(open_held: Open) -> None:
     shown = open_held(20_000, is_merged=True)
     page, timeline = shown.page, shown.view._timeline
     page.locator(".npuprof-timeline").focus()

@@ -116,9 +116,7 @@ def test_they_are_text_in_a_saved_page_and_its_replay(browser: Any, tmp_path: Pa
     context.close()
 
 
-def test_they_are_text_in_a_live_view_and_as_names_that_the_user_gives(
-    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_stay_texts_in_live_views(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeline_view, "_layout", {})
     run = _run()
     timeline = Timeline(with_tracks(run.tables, _tracks(run)), run.info)

@@ -65,9 +65,7 @@ def test_no_key_pressed_in_the_panel_reaches_the_notebook(open_notebook: OpenNot
     assert len(cells(page)) == len(before) + 1
 
 
-def test_no_key_pressed_in_a_tab_of_the_explorer_reaches_the_notebook(
-    open_notebook: OpenNotebook, tmp_path: Path
-) -> None:
+def test_keys_in_explorer_tabs_stay_there(open_notebook: OpenNotebook, tmp_path: Path) -> None:
     notebook = open_notebook([_RUN + "run.explore()", "kept = 1"])
     notebook.run(0).locator(".npuprof-timeline[data-drawn]").wait_for()
     settle(notebook.page)
@@ -114,7 +112,7 @@ def test_no_key_pressed_in_a_report_reaches_the_notebook(
     page.screenshot(path=tmp_path / "report.png")
 
 
-def test_fields_and_buttons_of_the_panel_are_used_with_the_keyboard_alone(open_notebook: OpenNotebook) -> None:
+def test_panel_works_by_keyboard(open_notebook: OpenNotebook) -> None:
     notebook = open_notebook([_PANEL, "kept = 1"], own_kernel=True)
     panel, page = notebook.run(0), notebook.page
     options = panel.get_by_role("button", name="Options ▾")
@@ -142,9 +140,7 @@ def test_fields_and_buttons_of_the_panel_are_used_with_the_keyboard_alone(open_n
     panel.locator(".npuprof-line", has_text="not opened: /nowhere").wait_for()
 
 
-def test_no_key_pressed_in_a_comparison_or_a_table_reaches_the_notebook(
-    open_notebook: OpenNotebook, tmp_path: Path
-) -> None:
+def test_keys_in_tables_stay_there(open_notebook: OpenNotebook, tmp_path: Path) -> None:
     table = "from npuprof.browser.tables import kind_of\nfrom npuprof.notebook.explorer.table import TableView\n"
     notebook = open_notebook(
         [

@@ -146,7 +146,7 @@ def _views(shown: Shown) -> list[Any]:
     return seen
 
 
-def test_a_page_that_holds_the_run_shows_what_the_kernel_shows_without_asking_it(open_table: Open) -> None:
+def test_page_with_the_run_shows_the_same(open_table: Open) -> None:
     asking, holding = open_table(), open_table()
     holding.hold(holding.timeline)
     assert holding.asked() == ["rows"]  # before the run was there
@@ -185,7 +185,7 @@ def test_chosen_rows_are_told_to_the_kernel(open_table: Open, holds: bool) -> No
     assert shown.errors == []
 
 
-def test_what_is_selected_is_listed_from_the_page_or_from_the_kernel(open_table: Open) -> None:
+def test_selection_is_listed_from_page_or_kernel(open_table: Open) -> None:
     shown = open_table()
     shown.selected = SelectedRows(rows={"kernels": np.arange(7)})
     shown.do(lambda: shown.view.follow(shown.selected))
@@ -267,7 +267,7 @@ def test_listed_rows_are_told_from_the_page_too(open_table: Open) -> None:
     assert shown.asked() == ["choice"]
 
 
-def test_what_the_user_made_of_it_is_there_when_the_page_is_loaded_again(open_table: Open) -> None:
+def test_user_changes_survive_a_reload(open_table: Open) -> None:
     shown = open_table()
     shown.group("single kernels")
     shown.filter("name", "MatMul")
@@ -304,7 +304,7 @@ def test_a_question_that_fails_is_shown(open_table: Open) -> None:
     assert "rows could not be answered: ValueError: <img" in failed.text_content()
 
 
-def test_in_jupyterlab_views_are_as_they_were_left_and_need_no_kernel(open_notebook: OpenNotebook) -> None:
+def test_jupyterlab_restores_views_without_a_kernel(open_notebook: OpenNotebook) -> None:
     source = _EXPLORED.format(root=str(Path(__file__).parents[2]))
     notebook = open_notebook([source], own_kernel=True, own_page=True, height=1500)
     page = notebook.page

@@ -74,7 +74,7 @@ def _shows(page: Any, at: int, picture: str) -> None:
     page.wait_for_function(f"([at, picture]) => ({_PICTURE})(at) === picture", arg=[at, picture])
 
 
-def test_what_nobody_sees_is_let_go_and_comes_back_as_it_was(page: Any) -> None:
+def test_unseen_views_are_released_and_return(page: Any) -> None:
     first = page.locator(".npuprof-saved").first
     first.locator(".npuprof-timeline").focus()
     for key in "ww":
@@ -108,7 +108,7 @@ def test_what_nobody_sees_is_let_go_and_comes_back_as_it_was(page: Any) -> None:
     assert page.errors == []
 
 
-def test_a_table_that_was_let_go_while_it_was_shown_comes_back(page: Any) -> None:
+def test_released_table_comes_back(page: Any) -> None:
     _see(page, 0)
     first = page.locator(".npuprof-saved").first
     first.get_by_role("tab", name="Kernels").click()
@@ -137,7 +137,7 @@ def test_a_key_in_one_that_was_let_go_is_answered(page: Any) -> None:
 
 
 @pytest.mark.parametrize("page", [(_LIMIT, 0)], indirect=True)
-def test_those_in_sight_keep_their_pictures_and_come_back_when_they_are_used(page: Any) -> None:
+def test_visible_views_keep_their_pictures(page: Any) -> None:
     views = page.locator(".npuprof-timeline[data-drawn]")
     views.nth(1).wait_for()
     assert page.evaluate("() => innerHeight - document.querySelectorAll('.npuprof-timeline')[1].offsetTop") > 100
@@ -153,7 +153,7 @@ def test_those_in_sight_keep_their_pictures_and_come_back_when_they_are_used(pag
 
 
 @pytest.mark.parametrize("page", [(1_000_000, 1_500)], indirect=True)
-def test_one_that_is_taken_out_of_the_page_is_held_no_longer(page: Any) -> None:
+def test_removed_view_is_released(page: Any) -> None:
     page.wait_for_function("() => npuprofHeld.all.length >= 2")
     many = len(_settled(page, lambda: page.evaluate(_HELD)))
     page.evaluate("() => { globalThis.taken = document.querySelector('.npuprof-saved'); taken.remove(); }")

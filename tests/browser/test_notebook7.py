@@ -122,9 +122,7 @@ def test_no_key_pressed_in_an_output_reaches_notebook_7(
     assert cells(page) == before
 
 
-def test_a_click_on_a_line_goes_to_its_cell_in_notebook_7(
-    open_notebook7: Callable[..., NotebookPage], tmp_path: Path
-) -> None:
+def test_line_click_opens_cell_in_notebook_7(open_notebook7: Callable[..., NotebookPage], tmp_path: Path) -> None:
     notebook = open_notebook7(SETUP, CELL.format(output=output(tmp_path)), "1", height=2600)
     notebook.run(0)
     notebook.run(1)

@@ -216,9 +216,7 @@ def test_tables_are_searched_and_sorted_and_choose_slices_everywhere(open_page: 
     assert page.errors == []
 
 
-def test_the_flame_graph_is_of_the_marked_range_and_shows_callers_and_callees(
-    open_page: Open, run: Profile, tmp_path: Path
-) -> None:
+def test_flame_graph_follows_the_marked_range(open_page: Open, run: Profile, tmp_path: Path) -> None:
     page, _ = open_page()
     page.get_by_role("tab", name="Flame graph").click()
     flame = page.locator(".npuprof-flame-canvas").first
@@ -247,7 +245,7 @@ def test_the_flame_graph_is_of_the_marked_range_and_shows_callers_and_callees(
     assert page.errors == []
 
 
-def test_what_the_user_made_of_the_lanes_is_there_when_the_page_is_opened_again(open_page: Open) -> None:
+def test_lane_changes_survive_a_reload(open_page: Open) -> None:
     page, _ = open_page()
     page.get_by_text("Lanes", exact=True).click()
     page.get_by_role("checkbox", name="Marks").uncheck()
@@ -258,7 +256,7 @@ def test_what_the_user_made_of_the_lanes_is_there_when_the_page_is_opened_again(
     assert "marks" not in page.evaluate("() => [...document.querySelectorAll('.label')].map((one) => one.innerText)")
 
 
-def test_a_wide_page_is_used_and_details_take_no_room_before_there_is_a_slice(open_page: Open, tmp_path: Path) -> None:
+def test_wide_page_is_used_for_slices(open_page: Open, tmp_path: Path) -> None:
     page, _ = open_page(width=2600)
     page.screenshot(path=tmp_path / "wide.png", full_page=True)
     picture = page.locator(".npuprof-timeline .stick > canvas").last
@@ -376,7 +374,7 @@ def test_notes_are_in_the_page_and_written_in_it(open_page: Open, tmp_path: Path
     assert page.errors == []
 
 
-def test_the_run_as_it_would_be_is_below_and_moves_with_it(open_page: Open, run: Profile, tmp_path: Path) -> None:
+def test_predicted_run_moves_with_the_recorded(open_page: Open, run: Profile, tmp_path: Path) -> None:
     page, asked = open_page()
     ghost = run.replayed(kernel={_HOSTILE: 0.1}, part={"copy": 0})
     page.goto(run.to_html(tmp_path / "ghost.html", beside=ghost).as_uri())

@@ -126,7 +126,7 @@ def _places(panel: Any) -> list[tuple[str, float, float]]:
 
 
 @pytest.mark.parametrize(("width", "dark"), [pytest.param(1400, False, marks=pytest.mark.exhaustive), (900, True)])
-def test_options_say_why_they_cannot_be_chosen_and_runs_can_be_managed(
+def test_options_give_reasons_and_runs_are_managed(
     open_cells: Callable[..., NotebookPage], tmp_path: Path, width: int, dark: bool
 ) -> None:
     notebook = open_cells(_PANEL, _SETUP, width=width, dark=dark)

@@ -249,9 +249,7 @@ def test_a_live_view_hides_its_line(open_notebook: OpenNotebook, tmp_path: Path)
     assert not line.is_visible()
 
 
-def test_a_view_whose_kernel_was_restarted_is_a_picture_of_the_past(
-    open_notebook: OpenNotebook, tmp_path: Path
-) -> None:
+def test_view_of_a_restarted_kernel_is_a_picture(open_notebook: OpenNotebook, tmp_path: Path) -> None:
     notebook = open_notebook(["import npuprof\nnpuprof.panel()"], own_kernel=True)
     page, panel = notebook.page, notebook.run(0)
     panel.get_by_role("button", name="Start", exact=True).click()

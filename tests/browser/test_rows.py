@@ -154,7 +154,7 @@ def _views(draw: st.DrawFn) -> dict[str, Any]:
 
 @settings(max_examples=examples(150))
 @given(_views(), st.none() | st.lists(st.integers(0, _COUNT - 1), unique=True), st.integers(0, 60), st.data())
-def test_any_view_is_found_in_the_page_as_the_kernel_finds_it(
+def test_page_and_kernel_find_the_same(
     page: Any, run: Profile, view: dict[str, Any], rows: list[int] | None, first: int, data: st.DataObject
 ) -> None:
     rows = None if rows is None else sorted(rows)
@@ -170,7 +170,7 @@ def test_any_view_is_found_in_the_page_as_the_kernel_finds_it(
 
 
 @pytest.mark.parametrize("table", ["operators", "api", "marks", "communication", "kernels"])
-def test_a_table_is_held_as_far_as_the_page_has_it_as_it_was_recorded(page: Any, run: Profile, table: str) -> None:
+def test_page_holds_the_recorded_table(page: Any, run: Profile, table: str) -> None:
     if not len(run.tables[table]):
         pytest.skip("the run has no rows of it")
     kernel = Kernel(run, table)
@@ -388,7 +388,7 @@ def test_chosen_rows_are_selected_in_all_views(page: Any, run: Profile) -> None:
     assert lit == [["rows of kernels", rows], ["rows of kernels", [rows[3], rows[1]]]]
 
 
-def test_rows_that_were_let_go_of_come_back_when_they_are_asked_for(page: Any) -> None:
+def test_released_rows_come_back(page: Any) -> None:
     told = page.evaluate(
         """async () => {
             const own = run.tables.find((one) => one.name === 'kernels'), data = run.body;

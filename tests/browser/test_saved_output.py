@@ -91,7 +91,7 @@ def test_a_name_that_is_no_text_is_saved() -> None:
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_the_run_as_it_would_be_is_saved_below_and_moves_with_it(browser: Any, tmp_path: Path) -> None:
+def test_saved_predicted_run_moves_too(browser: Any, tmp_path: Path) -> None:
     run = _run()
     _, note = _outputs(run, beside=run.replayed(kernel={_HOSTILE: 0}))
     path = tmp_path / "output.html"

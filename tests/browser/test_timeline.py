@@ -101,7 +101,7 @@ def test_menus_are_whole_and_lead_back(open_timeline: Open, width: int, height: 
     page.locator(".menu").first.wait_for(state="hidden")
 
 
-def test_details_of_a_slice_have_the_units_of_reports_and_raw_values_on_request(open_timeline: Open) -> None:
+def test_slice_details_have_units_and_raw_values(open_timeline: Open) -> None:
     shown = open_timeline()
     page, timeline = shown.page, shown.view._timeline
     assert page.locator(".selection").is_hidden()  # it takes no room until there is a slice
@@ -281,7 +281,7 @@ def test_a_range_is_dragged_summed_and_copied(open_timeline: Open) -> None:
     assert shown.errors == []
 
 
-def test_counters_overlay_or_sum_and_tell_their_values_where_the_cursor_is(open_timeline: Open) -> None:
+def test_counters_overlay_sum_and_show_values(open_timeline: Open) -> None:
     samples, number = 400, np.arange(800)
     shown = open_timeline(
         counters=lambda first, last: {

@@ -85,7 +85,7 @@ def test_memory_and_host_samples_are_set_before_the_start() -> None:
     assert settings(Options()) == {}
 
 
-def test_hardware_samples_are_set_with_the_frequency_asked_for_or_a_usual_one() -> None:
+def test_hardware_samples_have_a_frequency() -> None:
     assert settings(Options(memory=True, memory_freq=20, llc_profiling="write")) == {3: "20", 4: "write"}
     assert settings(Options(sys_io=True, sys_interconnection=True, dvpp=True)) == {5: "100", 6: "50", 7: "50"}
     assert settings(
@@ -330,9 +330,7 @@ def test_auto_simulates_where_nothing_is_installed_and_says_so(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("form", [2, 3, 4])
-def test_a_moment_on_a_stream_is_marked_as_the_installed_pyacl_takes_it(
-    collector: Any, tmp_path: Path, form: int
-) -> None:
+def test_stream_moment_is_marked_like_pyacl(collector: Any, tmp_path: Path, form: int) -> None:
     acl, prof = collector()
     asked: list[tuple[Any, ...]] = []
 

@@ -25,7 +25,7 @@ def test_the_defaults_suit_every_front_end() -> None:
 
 @pytest.mark.parametrize("collector", FRONT_ENDS)
 @pytest.mark.parametrize("option", ASKED)
-def test_what_a_front_end_lacks_is_refused_with_the_reason_and_what_it_has_is_not(collector: str, option: str) -> None:
+def test_lacking_options_are_refused_with_reason(collector: str, option: str) -> None:
     activities = ("cpu", "npu") if has_value(collector, "activities", "npu") else ("cpu",)
     if activities == ("cpu",) and option not in ("level", "modules", "flops", "gc_detect_threshold", "record_op_args"):
         if lacks(collector, option) == "":

@@ -117,7 +117,7 @@ def test_a_cpu_run_becomes_operators_memory_steps_and_marks(torch: Any, tmp_path
     assert run.operators["start_ns"].between(started, stopped).all()
 
 
-def test_a_loop_on_the_cpu_is_explained_by_what_the_host_did(torch: Any, tmp_path: Path) -> None:
+def test_cpu_loop_is_explained_by_the_host(torch: Any, tmp_path: Path) -> None:
     """A real training loop has no device: its steps are divided by activity, and its time has lines and operators."""
     model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8))
     optimizer = torch.optim.AdamW(model.parameters())
@@ -285,7 +285,7 @@ _MISSING = "the code started a profiler of torch itself, which has one at a time
     ("profiler", "events"),
     [("torch.profiler.profile()", "events()"), ("torch.autograd.profiler.profile()", "function_events")],
 )
-def test_a_second_profiler_of_torch_works_and_the_first_has_what_came_before(
+def test_second_torch_profiler_works(
     torch: Any, tmp_path: Path, profiler: str, events: str, options: str, at: int, recorded: str
 ) -> None:
     program = _SECOND.format(profiler=profiler, events=events, options=options, at=at, call="own()")
@@ -293,7 +293,7 @@ def test_a_second_profiler_of_torch_works_and_the_first_has_what_came_before(
 
 
 @pytest.mark.slow
-def test_a_second_profiler_of_another_thread_ends_the_first_and_nothing_else(torch: Any, tmp_path: Path) -> None:
+def test_second_profiler_ends_only_the_first(torch: Any, tmp_path: Path) -> None:
     call = "thread = threading.Thread(target=own); thread.start(); thread.join()"
     how = {"profiler": "torch.profiler.profile()", "events": "events()", "options": "", "at": 1}
     own, recorded = _run(_SECOND.format(call=call, **how), tmp_path)
@@ -310,7 +310,7 @@ def _run(program: str, folder: Path) -> list[str]:
     return [line for line in done.stdout.splitlines() if not line.startswith("USDT")]
 
 
-def test_a_gpu_that_is_not_there_is_refused_where_nothing_else_is_asked(torch: Any) -> None:
+def test_missing_gpu_is_refused(torch: Any) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     with pytest.raises(OptionsError, match="torch finds no GPU on this machine: add cpu"):

@@ -100,9 +100,7 @@ def test_whatever_is_not_refused_is_taken_as_it_is(make_mindspore: Make, tmp_pat
     assert double.coerced == []
 
 
-def test_a_run_is_started_and_ended_once_and_read_without_the_vendors_parser(
-    make_mindspore: Make, tmp_path: Path
-) -> None:
+def test_run_starts_ends_and_reads_once(make_mindspore: Make, tmp_path: Path) -> None:
     _, double = make_mindspore(device="CPU")
     with npuprof.profile(collector="mindspore", activities="cpu", output=tmp_path) as prof:
         pass
@@ -139,9 +137,7 @@ def test_a_run_whose_device_was_missing_says_so(make_mindspore: Make, tmp_path: 
     assert "error" not in set(notes["severity"])
 
 
-def test_steps_are_marked_unless_the_data_pipeline_is_recorded_which_excludes_them(
-    make_mindspore: Make, tmp_path: Path
-) -> None:
+def test_steps_exclude_the_data_pipeline(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, double = make_mindspore()
     for options in (Options(), Options(data_process=True)):
         mindspore.start(options, tmp_path)
@@ -231,7 +227,7 @@ def test_markers_reach_mstx_with_their_domains(make_mindspore: Make, tmp_path: P
     assert len(double.marks) == 6
 
 
-def test_a_range_that_is_open_at_the_end_is_closed_with_the_run(make_mindspore: Make, tmp_path: Path) -> None:
+def test_open_range_closes_with_the_run(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, double = make_mindspore()
     mindspore.start(Options(), tmp_path)
     handle = mindspore.range_start("forward", "train")
@@ -240,9 +236,7 @@ def test_a_range_that_is_open_at_the_end_is_closed_with_the_run(make_mindspore: 
     assert double.marks == [("start", "forward", None, "train"), ("end", 1, "train")]
 
 
-def test_a_stream_by_its_handle_is_reported_once_and_the_moment_marked_on_the_host(
-    make_mindspore: Make, tmp_path: Path
-) -> None:
+def test_stream_handle_is_reported_once(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, double = make_mindspore()
     mindspore.start(Options(), tmp_path)
     with pytest.warns(NpuprofWarning, match=r"mindspore\.runtime\.Stream"):
@@ -303,7 +297,7 @@ def test_a_start_that_fails_is_an_error_and_leaves_nothing_running(
     assert double.context._on_trace_ready_output_path == "own"
 
 
-def test_a_stop_that_fails_is_reported_and_the_remaining_calls_are_made(make_mindspore: Make, tmp_path: Path) -> None:
+def test_failing_stop_still_makes_remaining_calls(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, double = make_mindspore(fail={"stop": "broken"})
     mindspore.start(Options(), tmp_path)
     with pytest.raises(CollectorError, match=r"stop failed: .*broken"):
@@ -323,9 +317,7 @@ def test_where_the_users_profilers_write_is_as_before(make_mindspore: Make, tmp_
     assert (double.context._on_trace_ready_output_path, double.paths._dir_path) == ("own", "own")
 
 
-def test_what_mindspore_warns_of_is_reported_but_not_what_it_says_of_every_run(
-    make_mindspore: Make, tmp_path: Path
-) -> None:
+def test_mindspore_warnings_are_reported(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, double = make_mindspore(warn={"start": "the driver is old"})
     with pytest.warns(NpuprofWarning) as caught:
         mindspore.start(Options(), tmp_path)
@@ -346,7 +338,7 @@ def test_a_profiler_of_the_users_own_is_not_disturbed(make_mindspore: Make, monk
 
 
 @pytest.mark.parametrize("variable", ["PROFILING_MODE", "PROFILER_SAMPLECONFIG"])
-def test_msprof_around_the_process_is_refused_where_the_npu_is_asked_for(
+def test_outer_msprof_is_refused_for_the_npu(
     make_mindspore: Make, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     mindspore, _ = make_mindspore()

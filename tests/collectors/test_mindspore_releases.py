@@ -67,9 +67,7 @@ def test_level_none_needs_the_markers_that_the_oldest_releases_lack(make_mindspo
         mindspore.check(Options(level="none"))
 
 
-def test_a_trace_handlers_directory_does_not_win_over_that_of_the_older_profiler(
-    make_mindspore: Make, tmp_path: Path
-) -> None:
+def test_older_profiler_directory_wins(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, double = make_mindspore(release="2.4")
     double.context._on_trace_ready_output_path = "own"
     mindspore.start(Options(), tmp_path)

@@ -126,7 +126,7 @@ def test_the_flags_of_each_option(options: dict[str, Any], expected: dict[str, s
 
 @pytest.mark.parametrize("level", ["none", 0, 1, 2])
 @pytest.mark.parametrize("options", [{}, EVERYTHING, {"mstx_domain_exclude": "a"}, {"delay": 1, "duration": 5}])
-def test_every_flag_is_one_that_the_tool_has_with_a_value_that_it_takes(level: Any, options: dict[str, Any]) -> None:
+def test_flags_are_ones_the_tool_has(level: Any, options: dict[str, Any]) -> None:
     if level == "none":
         options = {name: value for name, value in options.items() if name not in ("l2", "shapes")}
     for metric in (None, *AIC_METRICS) if level in (1, 2) else (None,):
@@ -154,9 +154,7 @@ def test_what_the_tool_would_refuse_or_drop_is_refused_before(options: dict[str,
         refuse(Options.from_dict(options), attached=True)
 
 
-def test_a_process_that_was_not_started_for_it_is_refused_with_the_reason(
-    tool: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreign_process_is_refused(tool: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(msprof, "_mode_at_start", lambda: "")
     monkeypatch.setenv("PROFILING_MODE", "dynamic")  # too late
     with pytest.raises(CollectorError, match=r"started with no PROFILING_MODE.*kernel.json.*%npuprof run"):
@@ -215,9 +213,7 @@ def test_a_session_attaches_collects_and_detaches(tool: Callable[..., Any], tmp_
 
 
 @pytest.mark.parametrize("records", [True, False])
-def test_a_warm_up_starts_the_tool_and_the_start_is_a_word_to_it(
-    tool: Callable[..., Any], tmp_path: Path, records: bool
-) -> None:
+def test_warm_up_starts_the_tool(tool: Callable[..., Any], tmp_path: Path, records: bool) -> None:
     called = tool()
     collector, options = MsprofCollector(), Options(activities=("npu",), collector="msprof")
     collector.warmup(options, tmp_path)
@@ -255,7 +251,7 @@ def test_a_start_that_is_refused_leaves_nothing_running(
 
 
 @pytest.mark.slow
-def test_an_error_line_that_is_no_answer_does_not_end_the_run(tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_stray_error_line_does_not_end_the_run(tool: Callable[..., Any], tmp_path: Path) -> None:
     tool(grumbles="no_msopprof")
     with Session(Options(activities=("npu",), output=tmp_path, collector="msprof")) as session:
         pass
@@ -342,7 +338,7 @@ def test_a_script_is_run_with_its_arguments_and_recorded(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("set_ns", "told"), [(-3_600_000_000_000, "back by"), (3_600_000_000_000, "forward by")])
-def test_a_clock_that_is_set_while_a_program_runs_changes_no_duration(
+def test_clock_set_while_running_changes_no_duration(
     tool: Callable[..., Any], tmp_path: Path, script: Path, clock: FakeClock, set_ns: int, told: str
 ) -> None:
     tool()
@@ -375,9 +371,7 @@ def test_a_program_that_never_uses_cann_is_reported(tool: Callable[..., Any], tm
 
 
 @pytest.mark.slow
-def test_a_program_that_takes_too_long_is_ended_with_what_it_runs(
-    tool: Callable[..., Any], tmp_path: Path, script: Path
-) -> None:
+def test_slow_program_ends_with_its_children(tool: Callable[..., Any], tmp_path: Path, script: Path) -> None:
     script.write_text(
         "import os, pathlib, time\npathlib.Path(__file__).with_name('pid').write_text(str(os.getpid()))\ntime.sleep(60)"
     )

@@ -34,7 +34,7 @@ def test_it_ends_before_another_begins_and_says_what_is_missing() -> None:
     assert (others.unwatch(), home.begin) == ("", plain)
 
 
-def test_after_a_warm_up_nothing_is_missing_and_a_failed_end_is_told() -> None:
+def test_warm_up_leaves_nothing_missing() -> None:
     def fail() -> None:
         raise CollectorError("no room")
 

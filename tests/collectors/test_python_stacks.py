@@ -79,9 +79,7 @@ def test_threads_are_followed(stacks: PythonStacks, tmp_path: Path, early: bool)
 
 
 @pytest.mark.slow
-def test_a_thread_that_threading_does_not_know_has_pythons_ident_and_is_reported(
-    stacks: PythonStacks, tmp_path: Path
-) -> None:
+def test_unknown_thread_has_pythons_ident(stacks: PythonStacks, tmp_path: Path) -> None:
     ready, leave, idents = threading.Event(), threading.Event(), []
 
     def worker() -> None:
@@ -184,7 +182,7 @@ def test_it_can_be_started_and_stopped_a_hundred_times(stacks: PythonStacks) -> 
     assert threading.active_count() == before
 
 
-def test_a_second_stop_says_the_same_and_a_stop_without_start_nothing(stacks: PythonStacks) -> None:
+def test_second_stop_repeats_the_first(stacks: PythonStacks) -> None:
     assert stacks.stop() == []
     stacks.start()
     problems = stacks.stop()

@@ -69,7 +69,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         ),
     ],
 )
-def test_auto_takes_what_the_process_or_its_code_uses_then_what_is_installed(
+def test_auto_prefers_what_the_process_uses(
     machine: Machine, installed: str, imported: str, code: str, collector: str, reason: str
 ) -> None:
     machine(installed, imported)
@@ -83,7 +83,7 @@ def test_torch_alone_loads_torch_npu_only_where_it_may(machine: Machine, monkeyp
     assert registry.choose("auto", "import torch").collector.name == "acl"
 
 
-def test_a_module_that_must_not_be_imported_is_neither_imported_nor_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forbidden_module_is_neither_imported_nor_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch_npu", None)
     assert not registry.is_installed("torch_npu")
     assert registry.choose("auto").collector.name != "torch_npu"

@@ -143,7 +143,7 @@ _BEYOND: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("options", _BEYOND, ids=[next(iter(options)) for options in _BEYOND])
-def test_what_needs_a_whole_session_is_refused_with_the_way_to_one(make: Make, options: dict[str, Any]) -> None:
+def test_session_only_requests_are_refused(make: Make, options: dict[str, Any]) -> None:
     tensorflow, adapter = make()
     with pytest.raises(
         OptionsError, match=rf"{next(iter(options))} over a whole session.*next session.*global_options"

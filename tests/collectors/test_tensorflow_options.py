@@ -91,7 +91,7 @@ def test_what_the_collector_refuses_is_refused_with_the_reason(key: str) -> None
         check({key: "on"})
 
 
-def test_points_need_the_iteration_trace_and_so_do_task_times_while_training() -> None:
+def test_points_need_the_iteration_trace() -> None:
     with pytest.raises(OptionsError, match="fp_point names an operator of the iteration trace"):
         check({"fp_point": "conv1", "training_trace": "off"})
     with pytest.raises(OptionsError, match="while training"):
@@ -195,7 +195,7 @@ def test_what_our_options_become(tmp_path: Path, options: dict[str, Any], built:
     assert json.loads(text) == {"output": str(tmp_path), **built}
 
 
-def test_online_inference_has_the_iteration_trace_only_where_it_is_asked_for() -> None:
+def test_inference_records_iterations_on_request() -> None:
     assert json.loads(build(Options(), training=False))["training_trace"] == "off"
     assert json.loads(build(Options(training_trace=True), training=False))["training_trace"] == "on"
 

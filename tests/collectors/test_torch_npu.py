@@ -135,7 +135,7 @@ def test_a_run_starts_and_stops_the_collector_once(trained: tuple[Outcome, Path]
     assert any(call.startswith(f"aclprofInit {path}/") for call in outcome.calls)
 
 
-def test_markers_and_steps_reach_the_native_layer_and_none_is_left_open(trained: tuple[Outcome, Path]) -> None:
+def test_markers_and_steps_reach_the_native_layer(trained: tuple[Outcome, Path]) -> None:
     calls = "\n".join(trained[0].calls)
     assert len(re.findall(r"mstxDomainRangeStartA training epoch -> (\d+)", calls)) == 2
     assert len(re.findall(r"mstxDomainRangeEnd training \d+", calls)) == 2
@@ -332,9 +332,7 @@ def test_a_schedule_leaves_the_steps_that_the_vendors_profiler_leaves(
     assert recorded["ours"] == recorded["own"] != []
 
 
-def test_a_warm_up_warms_up_at_its_own_step_and_leaves_nothing_where_no_step_follows(
-    stand_in: StandIn, tmp_path: Path
-) -> None:
+def test_warm_up_leaves_nothing_without_steps(stand_in: StandIn, tmp_path: Path) -> None:
     outcome = stand_in.run(
         _TRAINING
         + """
@@ -390,7 +388,7 @@ tell(len(session.result.operators) > 0)
     assert outcome.names() == 2 * (_RUN + _END)
 
 
-def test_facts_of_the_session_are_in_the_files_of_torch_npu_too(stand_in: StandIn, tmp_path: Path) -> None:
+def test_session_facts_are_in_torch_npu_files(stand_in: StandIn, tmp_path: Path) -> None:
     outcome = stand_in.run(
         _TRAINING
         + """
@@ -588,7 +586,7 @@ def test_a_second_profiler_of_another_thread_begins_as_without_ours(
         assert (recorded, notes) == (3, [])
 
 
-def test_a_variable_of_the_environment_starts_with_the_import_of_torch_npu(stand_in: StandIn, tmp_path: Path) -> None:
+def test_environment_variable_starts_at_torch_npu_import(stand_in: StandIn, tmp_path: Path) -> None:
     outcome = stand_in.run(
         """
 import npuprof

@@ -59,7 +59,7 @@ def test_every_argument_of_the_vendor_comes_from_an_option() -> None:
 
 
 @pytest.mark.parametrize(("level", "name"), [("none", "Level_none"), (0, "Level0"), (1, "Level1")])
-def test_levels_by_their_names_and_metrics_off_where_the_vendor_would_turn_them_off(level: Any, name: str) -> None:
+def test_levels_and_metrics_follow_the_vendor(level: Any, name: str) -> None:
     told = experimental_arguments(Options(level=level, aic_metrics="none"))
     assert (told["profiler_level"], told["aic_metrics"]) == (name, "AiCoreNone")
 
@@ -132,7 +132,7 @@ def test_an_import_that_fails_means_absent(monkeypatch: pytest.MonkeyPatch, brok
         TorchNpuCollector().check(Options())
 
 
-def test_every_python_call_is_recorded_by_torch_only_where_it_is_asked_to() -> None:
+def test_torch_records_python_calls_on_request() -> None:
     taken = [
         TorchNpuCollector().records_stacks(options)
         for options in (Options(stacks=True), Options(modules=True), Options(flops=True))

@@ -66,7 +66,7 @@ def _check_sums(difference: Comparison) -> None:
 @pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(_profiles(), _profiles())
-def test_rows_add_up_to_the_difference_of_the_step_at_every_depth(a: Profile, b: Profile) -> None:
+def test_rows_add_up_at_every_depth(a: Profile, b: Profile) -> None:
     if not len(a.accounting.steps) or not len(b.accounting.steps):
         return
     difference = a - b
@@ -88,7 +88,7 @@ def test_a_run_does_not_differ_from_itself(a: Profile) -> None:
 
 
 @pytest.mark.slow
-def test_a_mean_over_steps_that_is_no_whole_number_is_shared_out(tmp_path: Path) -> None:
+def test_uneven_mean_is_shared_out(tmp_path: Path) -> None:
     a = run([[("A", "1", 10)], [("A", "1", 11), ("B", "1", 7)], [("A", "1", 12)], [("A", "1", 10), ("B", "1", 7)]])
     b = run([[("A", "1", 10)], [("A", "1", 10)]])
     difference = a - b  # of three steps and of one: the first of each run is left out
@@ -102,7 +102,7 @@ def test_a_mean_over_steps_that_is_no_whole_number_is_shared_out(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_change_is_of_number_of_length_of_shape_or_of_kind() -> None:
+def test_change_has_one_of_four_kinds() -> None:
     base = [("MatMul", "8,8", 1000), ("Add", "8", 100), ("Cast", "8", 50), ("Gone", "8", 30), ("Same", "8", 5)]
     other = [("MatMul", "8,16", 1900), ("Add", "8", 150), ("Cast", "8", 50), ("Cast", "8", 50), ("Same", "8", 5)]
     rows = (run([other]) - run([base])).rows.set_index("name")
@@ -128,7 +128,7 @@ def test_a_change_of_data_type_is_named() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["samples", "counters of kernels"])
-def test_kernels_that_are_slower_as_their_clock_is_slower_are_named_so(source: str) -> None:
+def test_kernels_slowed_by_their_clock_are_named(source: str) -> None:
     a = run([[("MatMul", "8,8", 12_000), ("Add", "8", 6_000), ("Cast", "8", 9_000)]])
     b = run([[("MatMul", "8,8", 10_000), ("Add", "8", 6_000), ("Cast", "8", 4_000)]])
     for side, mhz, cores in ((a, 1500, 20), (b, 1800, 24)):
@@ -223,7 +223,7 @@ def test_evidence_is_the_rows_of_the_tables() -> None:
         difference.evidence(99)
 
 
-def test_a_step_that_is_compared_with_a_whole_run_is_no_silent_comparison() -> None:
+def test_step_against_whole_run_is_noted() -> None:
     marked = run([[("MatMul", "16,16", 500)]] * 3)
     whole = profile({"kernels": marked.kernels})
     assert "only one side has steps" in (marked - whole).guards[0]
@@ -261,7 +261,7 @@ def test_copies_with_noise_do_not_differ() -> None:
 
 
 @pytest.mark.long
-def test_an_operator_of_a_twentieth_of_the_step_that_got_slower_by_a_twentieth_is_found() -> None:
+def test_slower_operator_of_a_twentieth_is_found() -> None:
     random = np.random.default_rng(6)
     model = [*_model(), ("Planted", "8,8", STEP_NS // 20)]
     missed = 0
@@ -318,7 +318,7 @@ def test_it_is_shown_in_a_page_and_small_in_a_notebook(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_whisker_strikes_a_label_through_and_all_frames_lie_in_the_step() -> None:
+def test_whiskers_miss_labels() -> None:
     random = np.random.default_rng(9)
     difference = run(noisy(_model(), 6, random)) - run(noisy(_model(), 6, random))
     bars, labels = difference.plot_waterfall().data
@@ -333,7 +333,7 @@ def test_no_whisker_strikes_a_label_through_and_all_frames_lie_in_the_step() -> 
     assert frames.values[0] == sum(top) == difference.a_ns + difference.b_ns
 
 
-def test_an_axis_of_a_waterfall_that_does_not_begin_at_0_says_so() -> None:
+def test_truncated_waterfall_axis_says_so() -> None:
     figure = (run([[("Add", "8", 1_000_000)]]) - run([[("Add", "8", 990_000)]])).plot_waterfall()
     low = figure.layout.xaxis.range[0]
     notes = [note.text for note in figure.layout.annotations]
@@ -426,7 +426,7 @@ def test_one_step_of_several_ranks_tells_nothing_of_noise(samples: Path) -> None
     assert len((a[0] - b).b.steps) == len((b - a[0]).a.steps) == 2
 
 
-def test_a_side_without_a_run_is_refused_and_several_runs_are_not_called_devices() -> None:
+def test_side_needs_a_run() -> None:
     runs = [run([[("MatMul", "2,2", 100 + number)] for number in range(4)]) for _ in range(3)]
     with pytest.raises(NpuprofError, match="at least one run"):
         npuprof.compare([], runs)

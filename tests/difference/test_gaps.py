@@ -27,7 +27,7 @@ def _loading(ns: int) -> Profile:
     return profile(made)
 
 
-def test_idle_time_has_the_line_and_the_rows_of_what_the_host_did() -> None:
+def test_idle_time_has_line_and_host_rows() -> None:
     difference = _loading(90) - _loading(40)
     rows = difference.rows.set_index("name")
     assert rows.loc["dataloader", ["delta_ns", "why", "place"]].tolist() == [50, "gap", "load.py:7"]
@@ -39,7 +39,7 @@ def test_idle_time_has_the_line_and_the_rows_of_what_the_host_did() -> None:
 
 
 @pytest.mark.slow
-def test_idle_time_of_a_real_run_has_the_lines_that_are_known(samples: Path) -> None:
+def test_real_idle_time_has_known_lines(samples: Path) -> None:
     folders = [samples / f"torch_npu/{name}/level1/rank0_ascend_pt" for name in ("text", "db")]
     difference = npuprof.compare(*folders)
     idle = difference.rows[(difference.rows["part"] == "idle").to_numpy(bool)]

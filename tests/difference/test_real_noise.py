@@ -87,7 +87,7 @@ def test_four_copies_of_a_real_run_with_noise_do_not_differ(samples: Path, name:
 
 
 @pytest.mark.slow
-def test_an_operator_that_a_real_run_has_a_twentieth_slower_is_found(samples: Path) -> None:
+def test_real_slower_operator_is_found(samples: Path) -> None:
     copies, random = _copies(samples, _LLM), np.random.default_rng(42)
     draws = examples(2)
     for _ in range(draws):

@@ -24,7 +24,7 @@ def test_what_is_not_reported_as_different_is_equal_and_in_order(a: list[str], b
     assert kept_a + a[at[0] :] == kept_b + b[at[1] :]
 
 
-def test_a_kernel_that_also_stands_where_both_are_equal_is_not_distinguished() -> None:
+def test_equal_kernels_are_not_distinguished() -> None:
     a, b = _kernels("In Fused Out Mul"), _kernels("In Mul Add Out Mul")
     first, second = replaced(a, b)
     assert first == {("Fused", "", ""): "Fused <- Mul, Add"}
@@ -45,7 +45,7 @@ def test_a_kernel_that_moved_is_no_replacement() -> None:
     assert second == {("Narrow", "", ""): "Wide, Attention <- Narrow"}
 
 
-def test_what_is_known_by_its_path_is_not_named_by_its_place() -> None:
+def test_known_paths_are_not_named_by_place() -> None:
     assert replaced([("A", "", "net/first")], [("B", "", "")]) == ({}, {})
 
 
@@ -63,7 +63,7 @@ def test_long_sequences_take_no_longer_than_their_anchors_allow() -> None:
     assert time.process_time() - begin < 60
 
 
-def test_as_many_anchors_as_kernels_take_no_longer_than_their_number_allows() -> None:
+def test_many_anchors_stay_linear() -> None:
     a = [name for turn in range(40_000) for name in (f"anchor {turn}", "k1", "k2")]
     begin = time.process_time()
     assert len(list(replacements(a, [name for name in a if name != "k1"]))) == 40_000

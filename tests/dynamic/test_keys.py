@@ -136,11 +136,11 @@ def test_when_it_begins_how_long_it_takes_and_what_follows(plain: dict[str, Any]
     assert (request.first, request.warmup, request.active, request.analyse) == expected
 
 
-def test_a_file_without_a_start_that_nobody_has_changed_asks_for_nothing() -> None:
+def test_unchanged_file_without_start_asks_nothing() -> None:
     assert understand(FIRST_TORCH_NPU, changed=False).first is None
 
 
-def test_the_front_end_of_the_loop_is_used_unless_the_file_names_one() -> None:
+def test_loops_front_end_is_used_by_default() -> None:
     assert understand({}, collector="simulator").options.collector == "simulator"
     assert understand({"npuprof": {"collector": "acl"}}, collector="simulator").options.collector == "acl"
 
@@ -155,7 +155,7 @@ def test_a_template_asks_nothing_that_a_front_end_lacks(collector: str, dialect:
         capabilities.check(collector, options)
 
 
-def test_what_is_asked_of_a_front_end_that_lacks_it_is_not_dropped() -> None:
+def test_lacking_requests_are_not_dropped() -> None:
     options = understand(special(profiler_level="Level2"), collector="kineto").options
     with pytest.raises(OptionsError, match="kineto has no"):
         capabilities.check("kineto", options)

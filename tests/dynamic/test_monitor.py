@@ -148,9 +148,7 @@ def test_a_file_left_by_another_training_does_not_begin_now(collector: FakeColle
         (" " * (1 << 20) + "{}", "over 1048576 bytes"),
     ],
 )
-def test_a_wrong_file_is_a_logged_error_and_the_next_right_one_counts(
-    file: Path, tmp_path: Path, content: str, told: str
-) -> None:
+def test_wrong_file_is_logged_and_the_next_counts(file: Path, tmp_path: Path, content: str, told: str) -> None:
     file.write_text(content, encoding="latin-1")
     steps(2)
     assert recordings(tmp_path) == {}
@@ -193,7 +191,7 @@ def test_a_wrong_file_is_a_logged_error_and_the_next_right_one_counts(
         ),
     ],
 )
-def test_what_cannot_be_had_of_the_vendors_file_is_reported_and_the_rest_runs(
+def test_unusable_vendor_options_are_reported(
     file: Path,
     tmp_path: Path,
     collector: FakeCollector,
@@ -220,9 +218,7 @@ def test_what_cannot_be_had_of_the_vendors_file_is_reported_and_the_rest_runs(
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
-def test_a_file_that_others_can_write_to_is_obeyed_only_when_that_is_mended(
-    file: Path, tmp_path: Path, mode: int
-) -> None:
+def test_writable_file_is_obeyed_once_mended(file: Path, tmp_path: Path, mode: int) -> None:
     dynamic.edit(file, start_step=-1, activities=["NPU"])
     file.chmod(mode)
     steps(3)
@@ -247,7 +243,7 @@ def test_a_file_of_another_user_is_not_obeyed(file: Path, tmp_path: Path, monkey
     assert f"belongs to user {file.stat().st_uid}, and only a file of user {os.geteuid()}" in log_of(file)
 
 
-def test_what_has_the_files_name_and_is_none_does_not_hold_the_loop_up(file: Path) -> None:
+def test_odd_file_does_not_delay_the_loop(file: Path) -> None:
     file.unlink()
     os.mkfifo(file)
     steps(2)
@@ -472,7 +468,7 @@ def test_an_edit_is_validated_and_leaves_the_file_whole(file: Path) -> None:
     assert [path.name for path in file.parent.iterdir() if path.suffix != ""] == ["profiler_config.json"]
 
 
-def test_a_new_file_is_the_users_alone_and_an_edit_keeps_its_permissions(file: Path) -> None:
+def test_new_file_is_private_and_edits_keep_permissions(file: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
     file.chmod(0o644)
     dynamic.edit(file, start_step=7)

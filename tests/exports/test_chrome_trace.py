@@ -174,7 +174,7 @@ def test_a_trace_of_several_ranks_keeps_perfettos_rules(samples: Path, tmp_path:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 10)), max_size=30))
-def test_slices_of_a_track_nest_and_the_first_track_is_used_first(slices: list[tuple[int, int, int]]) -> None:
+def test_slices_of_a_track_nest(slices: list[tuple[int, int, int]]) -> None:
     groups, starts, durations = np.array(slices, np.int64).reshape(-1, 3).T
     tracks = nested_tracks(starts, starts + durations, groups)
     events = [

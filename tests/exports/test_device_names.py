@@ -151,7 +151,7 @@ def test_memory_is_of_the_device_that_torch_names(tmp_path: Path) -> None:
         run.to_memory_timeline(tmp_path / "m.json", "cuda:7")
 
 
-def test_a_runtime_that_is_not_known_is_not_that_of_an_npu() -> None:
+def test_unknown_runtime_is_no_npu() -> None:
     assert runtime_of(["someLaunch"], Info(collector="kineto")) == "runtime"
     assert runtime_of(["launch"], Info(collector="acl")) == runtime_of(["launch"]) == "CANN"
     calls = factories.all_tables()

@@ -76,7 +76,7 @@ def test_a_text_that_acts_has_an_apostrophe(text: str) -> None:
     assert book_of(names=pd.DataFrame({"name": [text]}))["names"]["A2"].data_type == "s"
 
 
-def test_a_part_that_is_a_cell_where_semicolons_separate_has_one_too() -> None:
+def test_part_between_semicolons_has_its_cell() -> None:
     line = csv_of(pd.DataFrame({"a": [1], "name": ["x;=cmd()\n@SUM(1)"]})).split("\n", 1)[1]
     assert not [cell for cell in re.split(r"[;\n]", line) if _ACTS.match(cell)]
 
@@ -185,7 +185,7 @@ def test_titles_are_valid_and_differ(names: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_file_is_private_and_a_full_disk_leaves_the_old_one(tmp_path: Path) -> None:
+def test_private_file_survives_a_full_disk(tmp_path: Path) -> None:
     run = run_of()
     before = os.umask(0)
     try:

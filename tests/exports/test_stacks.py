@@ -60,7 +60,7 @@ def test_an_unknown_weight_is_refused_with_the_known_ones(run: npuprof.Profile, 
         run.to_folded_stacks(tmp_path / "stacks.txt", weight)
 
 
-def test_functions_of_npuprof_have_no_frame_and_their_time_is_their_callers() -> None:
+def test_npuprof_functions_have_no_frame() -> None:
     package = Path(npuprof.__file__).parent
     calls = [
         ("train.py(3): main", 0, 100_000, 0, None),

@@ -39,7 +39,7 @@ def _titles(*rows: tuple[int, int]) -> list[str]:
     return [line.partition("|")[0].strip() for line in text.splitlines()[1:]]
 
 
-def test_titles_say_kind_and_rank_whatever_digits_the_number_of_a_thread_has() -> None:
+def test_titles_ignore_thread_digits() -> None:
     assert _titles((0, 7269), (1, 140_000_000_000_001)) == ["CANN · rank 0", "CANN · rank 1"]
     assert _titles((0, 7), (1_000, 7_123_456), (1_000, 140_737_488_355_327)) == [
         "CANN · rank 0",

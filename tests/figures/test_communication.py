@@ -73,7 +73,7 @@ def test_a_value_that_is_none_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_bars_are_as_long_as_the_operators_and_points_as_fast_as_the_links() -> None:
+def test_bars_and_points_show_times_and_rates() -> None:
     run = transfers(3) | {"communication": factories.profile(50)["communication"]}
     run["communication_tasks"]["op_id"] = pd.array([0] * 9, "Int64")
     figure = communication_of(run, Info(), {})

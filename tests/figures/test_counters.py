@@ -50,7 +50,7 @@ def test_panels_are_the_parts_of_the_machine_and_units() -> None:
 
 
 @pytest.mark.slow
-def test_a_legend_that_a_narrow_figure_would_cut_has_lines_and_room_for_them() -> None:
+def test_legend_wraps_in_narrow_figures() -> None:
     some = [(f"NPU MEM {part} {kind}", None, "KB") for part in ("DDR", "HBM", "Memory") for kind in ("APP", "Device")]
     drawn = [
         plot_counters(factories.profile(20) | {"counters": counters([*shown, ("AI Core Freq", None, "MHz")])}, Info())

@@ -24,7 +24,7 @@ def test_bars_are_listed_by_size_with_the_unit_of_their_axis() -> None:
     ]
 
 
-def test_of_lines_and_heat_maps_the_range_and_the_highest_cell_are_given() -> None:
+def test_ranges_and_peaks_are_described() -> None:
     line = go.Scatter(x=[1, 2, 3], y=[5.0, None, 7.0], name="HBM", yaxis="y2")
     cells = go.Heatmap(z=np.array([[1.0, np.nan], [4.0, 2.0]]), x=["a", "b"], y=[0, 3], name="bytes")
     figure = go.Figure([line, cells], layout={**_PLAIN, "yaxis2": {"title": {"text": "GB/s"}}})

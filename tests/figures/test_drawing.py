@@ -39,7 +39,7 @@ def _texts(figure: go.Figure) -> list[str]:
     return [text.text or "" for text in ElementTree.fromstring(figure_svg(figure)).iter(f"{_SVG}text")]
 
 
-def test_stacked_bars_are_as_long_as_their_values_and_on_each_other() -> None:
+def test_stacked_bars_have_their_lengths() -> None:
     figure = go.Figure(
         [go.Bar(name=name, x=["step 1", "step 2"], y=values, marker={"color": colour})
          for name, values, colour in (("a", [1.0, 2.0], "#308060"), ("b", [3.0, 0.5], "#3088d0"))],
@@ -82,13 +82,13 @@ def test_frames_of_an_icicle_are_within_their_parents() -> None:
     assert root["y"] < a["y"] == b["y"] < inner["y"]
 
 
-def test_a_heat_map_has_a_cell_for_each_value_and_the_colours_of_its_scale() -> None:
+def test_heat_map_has_a_cell_per_value() -> None:
     figure = go.Figure(go.Heatmap(z=[[0, 1], [2, None]], colorscale=[[0, "#000000"], [1, "#ffffff"]], zmin=0, zmax=2))
     fills = [one.attrib["fill"] for one in ElementTree.fromstring(figure_svg(figure)).iter(f"{_SVG}rect")]
     assert fills == ["rgb(0,0,0)", "rgb(128,128,128)", "rgb(255,255,255)"]
 
 
-def test_cells_of_equal_distance_are_in_their_place_and_equal_ones_are_one() -> None:
+def test_equally_distant_cells_keep_their_place() -> None:
     z = [[0, 0, 0, 1, 1, None, 1, 0]]
     drawn = {"z": z, "x0": 1.0, "dx": 2.0, "colorscale": [[0, "#000000"], [1, "#ffffff"]]}
     figure = go.Figure([go.Heatmap(drawn), go.Scatter(x=[0, 16], y=[0, 0])])

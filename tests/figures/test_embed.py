@@ -43,7 +43,7 @@ def test_the_library_is_one_script() -> None:
 
 
 @pytest.mark.slow
-def test_the_size_of_a_figure_is_what_a_saved_notebook_grows_by() -> None:
+def test_figure_size_is_the_notebooks_growth() -> None:
     nbformat: Any = import_module("nbformat")  # it has no annotations
     figure = timeline(factories.profile(60, kernel_names=("矩阵乘", "Add")), factories.info())
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell()])

@@ -47,7 +47,7 @@ def test_the_output_is_the_figure_and_its_picture_and_no_html(shell: Interactive
     assert "//cdn" not in json.dumps(bundle)
 
 
-def test_without_a_picture_of_its_own_it_is_drawn_from_its_traces(shell: InteractiveShell, by_default: str) -> None:
+def test_figure_without_picture_is_drawn(shell: InteractiveShell, by_default: str) -> None:
     bundle = formatted(shell, FigureWithFallback(_figure(), name="memory", text=lambda: "two bars"))
     assert bundle["image/svg+xml"].count("<rect") == 2
     assert bundle["text/plain"] == "two bars"
@@ -88,7 +88,7 @@ def test_a_copy_is_a_figure_without_its_own_picture(copied: Any, by_default: str
     assert again._repr_mimebundle_().get("image/svg+xml") != _SVG
 
 
-def test_among_other_values_a_figure_is_one_line_and_printed_it_is_its_text(shell: InteractiveShell) -> None:
+def test_figure_among_values_is_one_line(shell: InteractiveShell) -> None:
     figure = pictured()
     shown = shell.display_formatter.format((figure, figure))[0]["text/plain"]  # type: ignore[union-attr]
     assert len(shown.splitlines()) == 2

@@ -395,6 +395,6 @@ def test_no_front_end_is_told_to_collect_what_it_refuses(collector: str) -> None
 @pytest.mark.parametrize(
     ("versions", "told"), [({"npuprof": "1"}, "collect with --memory"), ({}, "profile_memory=True")]
 )
-def test_ranks_of_torch_are_told_in_the_words_of_who_recorded_them(versions: dict[str, str], told: str) -> None:
+def test_torch_ranks_use_the_recorders_words(versions: dict[str, str], told: str) -> None:
     figure = plot_memory(factories.all_tables(), Info(collector="kineto", versions=versions))
     assert told in _text(figure)

@@ -79,7 +79,7 @@ def test_other_metrics_are_shown_where_there_are_no_pipes() -> None:
     assert list(figure.data[0].y) == ["mac_fp16"]
 
 
-def test_a_chip_with_one_kind_of_core_has_counters_without_a_prefix() -> None:
+def test_single_core_chip_has_plain_counter_names() -> None:
     figure = plot_kernel(run(mac_ratio=0.5, mte2_ratio=0.25, icache_miss_ratio=0.1, mac_time_ns=2_500), Info(), 0)
     (core,) = figure.data
     assert core.name == "AI core"

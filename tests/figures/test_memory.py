@@ -116,7 +116,7 @@ def test_a_run_without_samples_says_what_to_collect() -> None:
 
 
 @pytest.mark.slow
-def test_what_the_device_holds_as_a_whole_does_not_flatten_the_allocators() -> None:
+def test_device_memory_does_not_flatten_allocators() -> None:
     rows = [
         (0, 0, "Device", None, 9 << 30),
         (5, 0, "Device", None, 9 << 30),

@@ -62,7 +62,7 @@ def test_the_bars_have_the_time_of_all_collectives(samples: Path) -> None:
 
 
 @pytest.mark.slow
-def test_memory_shows_reserved_but_unused_bytes_and_calls_gradients_of_one_step_no_leak(samples: Path) -> None:
+def test_gradients_of_one_step_are_no_leak(samples: Path) -> None:
     run = load(samples / _TEXT)
     lines = {trace.name: trace for trace in run.plot_memory().data}
     assert not [name for name in lines if "leak" in name or "released" in name]

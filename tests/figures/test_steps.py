@@ -60,7 +60,7 @@ def test_ranks_stand_beside_each_other() -> None:
     assert list(ranks) == ["rank 0", "rank 1"] * 3
 
 
-def test_steps_of_the_host_alone_are_not_said_to_be_of_a_device() -> None:
+def test_host_steps_name_no_device() -> None:
     steps = tables.build("steps", {"step": [0, 1], "start_ns": [0, 500], "duration_ns": [500, 300]})
     run = factories.all_tables(steps=steps, operators=factories.profile(10)["operators"])
     figure = plot_step_parts(account(run).by_part(), Info())

@@ -48,9 +48,7 @@ def profile() -> Profile:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", _EXPORTS)
-def test_an_export_that_finds_no_room_leaves_the_old_file_and_says_how_much_is_missing(
-    profile: Profile, tmp_path: Path, name: str
-) -> None:
+def test_export_without_room_keeps_the_old_file(profile: Profile, tmp_path: Path, name: str) -> None:
     whole = _EXPORTS[name](profile, tmp_path / name).stat().st_size
     (tmp_path / name).write_bytes(_OLD)
     with small_files(whole - 1), pytest.raises(NpuprofError, match=f"{name} cannot be written: File too large") as told:
@@ -61,7 +59,7 @@ def test_an_export_that_finds_no_room_leaves_the_old_file_and_says_how_much_is_m
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_reported_with_what_is_missing_and_keeps_what_it_had(profile: Profile, tmp_path: Path) -> None:
+def test_full_disk_reports_missing_data(profile: Profile, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 100 << 10) as disk:
         (disk / "trace.json").write_bytes(_OLD)
         with pytest.raises(NpuprofError, match=r"needed, .* are free: free .* MiB more, or choose another directory"):
@@ -98,7 +96,7 @@ def test_a_process_without_descriptors_is_reported_as_that(tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("there", [False, True])
-def test_a_profile_is_saved_as_a_whole_into_a_new_or_an_empty_directory(
+def test_profile_is_saved_into_an_empty_directory(
     profile: Profile, tmp_path: Path, there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "new" / "saved"
@@ -129,7 +127,7 @@ def test_what_ends_a_directory_halfway_leaves_nothing_of_it(tmp_path: Path, ther
 
 @pytest.mark.slow
 @pytest.mark.parametrize("there", [False, True])
-def test_an_interrupt_at_any_line_leaves_the_old_or_the_new_and_no_part(tmp_path: Path, there: bool) -> None:
+def test_interrupt_leaves_old_or_new_file(tmp_path: Path, there: bool) -> None:
     for line in count():
         place = tmp_path / f"{line}"
         target, saved = place / "file", place / "saved"
@@ -158,7 +156,7 @@ def test_a_block_that_raises_leaves_the_old_file(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [_OLD]
 
 
-def test_a_file_is_private_unless_it_is_to_be_like_the_one_before(tmp_path: Path) -> None:
+def test_file_is_private_unless_it_replaces_another(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
         atomic.write(tmp_path / "deep" / "new", b"")
@@ -174,7 +172,7 @@ def test_a_file_is_private_unless_it_is_to_be_like_the_one_before(tmp_path: Path
         assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == mode
 
 
-def test_a_link_stays_one_and_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+def test_link_stays_and_special_files_are_written(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "deep" / "file")
     atomic.write(tmp_path / "link", b"first")

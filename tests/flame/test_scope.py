@@ -40,7 +40,7 @@ def test_host_threads_add_up_to_the_run() -> None:
         assert (np.sum([part[weight].exclusive for part in parts], axis=0) == calls.whole(run)[weight].exclusive).all()
 
 
-def test_a_call_counts_for_the_part_of_its_time_that_lies_in_the_step() -> None:
+def test_call_counts_only_within_the_step() -> None:
     api = _api([(0, 100, "outer", 1), (30, 40, "inner", 1)])
     run = factories.all_tables(api=api, steps=_steps([(1, 0, 50), (2, 50, 50)]))
 
@@ -56,7 +56,7 @@ def test_steps_of_several_devices_count_once() -> None:
     assert _own(run, Scope(step=1), "host") == {"a": 65}
 
 
-def test_a_kernel_belongs_to_its_recorded_step_or_that_of_its_launch() -> None:
+def test_kernel_belongs_to_its_recorded_step() -> None:
     kernels = factories.profile(3)["kernels"].assign(
         step=pd.array([2, None, None], dtype="Int64"), start_ns=[70, 70, 20], duration_ns=[1, 10, 100]
     )
@@ -113,7 +113,7 @@ def test_a_step_of_a_thread_is_both() -> None:
     assert both.exclusive.sum() == 3 * len(begun)
 
 
-def test_what_the_run_does_not_have_is_refused_with_what_it_has() -> None:
+def test_missing_parts_are_refused() -> None:
     run = factories.profile(60)
     calls = merged_calls(run)
 
@@ -202,7 +202,7 @@ def _links(rows: Sequence[tuple[str, str, int, str, int]]) -> pd.DataFrame:
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1_000), (10, 60), (35, 36), (100, 100)])
 @pytest.mark.parametrize("rows", [None, {"api": np.array([1]), "kernels": np.array([0])}, {}])
-def test_a_range_and_rows_count_for_the_part_of_their_time_in_it(
+def test_ranges_count_only_within_bounds(
     low: int, high: int, rows: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] | None
 ) -> None:
     calls = [(0, 100, "outer", 1), (30, 40, "inner", 1)]

@@ -31,7 +31,7 @@ def test_kernels_hang_below_the_call_that_launched_them() -> None:
     assert tree["self_device_ns"].sum() == factories.profile(60)["kernels"]["duration_ns"].sum()
 
 
-def test_the_host_time_of_a_run_is_that_of_its_outermost_slices() -> None:
+def test_host_time_is_of_outermost_slices() -> None:
     run = factories.profile(60)
     main = run["python"]["duration_ns"].iloc[0]
     other_thread = run["operators"].query("thread_id == 101")["duration_ns"].sum()
@@ -81,7 +81,7 @@ def test_links_to_rows_that_do_not_exist_are_ignored() -> None:
     assert len(call_tree(run | {"links": broken})) == len(call_tree(run | {"links": tables.empty("links")}))
 
 
-def test_what_a_queue_ran_on_another_thread_hangs_below_what_enqueued_it() -> None:
+def test_queued_work_hangs_below_its_operator() -> None:
     operators = _host("operators", [(0, 10, "add", 1), (2, 3, "Enqueue", 1), (20, 10, "Dequeue", 2)])
     api = _host("api", [(22, 5, "launch", 2)])
     links = _links([("enqueue", "operators", 1, "operators", 2)])
@@ -92,7 +92,7 @@ def test_what_a_queue_ran_on_another_thread_hangs_below_what_enqueued_it() -> No
     assert tree.query("depth == 0")["host_ns"].tolist() == [20]
 
 
-def test_a_call_that_nothing_holds_hangs_below_the_operator_of_its_kernel() -> None:
+def test_loose_call_hangs_below_its_kernels_operator() -> None:
     operators = _host("operators", [(0, 10, "add", 1)])
     api = _host("api", [(50, 5, "launch", 2)])
     kernels = factories.profile(1)["kernels"]
@@ -103,7 +103,7 @@ def test_a_call_that_nothing_holds_hangs_below_the_operator_of_its_kernel() -> N
     assert _paths(tree)[-1] == "add > launch > MatMulV3_ND_FP16"
 
 
-def test_a_coroutine_hangs_below_its_own_caller_though_another_one_runs_meanwhile() -> None:
+def test_coroutine_hangs_below_its_own_caller() -> None:
     python = _python([(0, 100, "main", None), (10, 60, "first", 0), (20, 10, "second", 0)])
 
     tree = call_tree(factories.all_tables(python=python))
@@ -207,7 +207,7 @@ def _links(rows: Sequence[tuple[str, str, int, str, int]]) -> pd.DataFrame:
     return tables.build("links", columns)
 
 
-def test_operators_of_the_backward_pass_are_below_that_of_the_forward_pass() -> None:
+def test_backward_operators_lie_below_forward_ones() -> None:
     run = training()
     forward, backward = (run["operators"]["name"].iloc[row] for row in (1, 4))
     below = [path for path in _paths(call_tree(run)) if f"{backward}" in path]

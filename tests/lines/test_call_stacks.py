@@ -66,7 +66,7 @@ def test_each_call_has_the_stack_that_a_walk_finds(paths: list[list[int]]) -> No
     assert len(set(stacks.stacks)) == len(stacks.stacks)
 
 
-def test_a_stack_deeper_than_what_is_kept_and_one_without_a_cell_end() -> None:
+def test_deep_and_cell_less_stacks_end() -> None:
     stacks = CallStacks("<cell>")
     for number, path in enumerate(([1] * 200, [0] * 200, [1] * 200)):
         walked = _run(stacks, path)

@@ -121,9 +121,7 @@ def test_files_of_a_users_own_folder_that_is_called_npuprof(frame: Frame) -> Non
     st.data(),
 )
 @settings(max_examples=examples(60))
-def test_a_file_of_the_same_name_is_the_users_but_for_the_functions_of_npuprof(
-    module: str, folder: str, line: int, data: st.DataObject
-) -> None:
+def test_file_of_equal_name_is_the_users(module: str, folder: str, line: int, data: st.DataObject) -> None:
     own = frames._functions(module)
     assert own[0][0] == "<module>"
     assert Frame(f"{folder}{module}", line, "users_function").is_users

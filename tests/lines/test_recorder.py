@@ -47,7 +47,7 @@ def test_the_file_the_journal_and_the_memory_say_the_same(tmp_path: Path) -> Non
     assert rows["line"].tolist() == [2, 3, *[4, 3] * 5]
 
 
-def test_what_has_run_is_in_the_journal_a_tenth_of_a_second_later(tmp_path: Path) -> None:
+def test_journal_follows_within_a_tenth(tmp_path: Path) -> None:
     seen: list[int] = []
 
     def look() -> None:
@@ -61,7 +61,7 @@ def test_what_has_run_is_in_the_journal_a_tenth_of_a_second_later(tmp_path: Path
     assert seen[-1] >= 2
 
 
-def test_a_loop_of_cheap_statements_is_thinned_and_its_iterations_are_counted(tmp_path: Path) -> None:
+def test_cheap_loop_is_thinned_and_counted(tmp_path: Path) -> None:
     cheap_loop = "n, end = 0, time.thread_time() + 0.5\nwhile time.thread_time() < end:\n    n += 1"
     code = f"{cheap_loop}\nfor i in range(3):\n    time.sleep(0.01)"
     names: dict[str, object] = {"time": time}  # that of the thread, however busy the machine is
@@ -91,7 +91,7 @@ def test_one_long_iteration_does_not_decide_whether_a_loop_is_thinned(
     assert cell.cheap((numbers, np.cumsum(spent))) == [loop] * is_cheap
 
 
-def test_a_statement_that_takes_long_in_each_iteration_keeps_its_loop_stamped() -> None:
+def test_slow_statement_keeps_its_loop_stamped() -> None:
     body = "".join(f"    a{number} = i\n" for number in range(30))
     _, stamps = stamped_codes(f"for i in range(300):\n{body}")
     cell = CellStamps(RunningCell("<code>", stamps), 0, 0)
@@ -158,7 +158,7 @@ def test_stamps_follow_a_virtual_clock(tmp_path: Path) -> None:
     assert (times[0], times[1], times[2]) == (began_ns, began_ns, began_ns + 3_000)
 
 
-def test_nothing_is_read_while_it_records_and_a_second_stop_changes_nothing(tmp_path: Path) -> None:
+def test_nothing_is_read_while_recording(tmp_path: Path) -> None:
     recorder = LineRecorder(SystemClock(), tmp_path / "lines.jsonl")
     recorder.start()
     with pytest.raises(SessionError, match="stop"):
@@ -167,7 +167,7 @@ def test_nothing_is_read_while_it_records_and_a_second_stop_changes_nothing(tmp_
     assert recorder.stop() == []
 
 
-def test_a_stamp_that_comes_while_a_batch_is_taken_keeps_its_time(tmp_path: Path) -> None:
+def test_stamp_during_a_batch_keeps_its_time(tmp_path: Path) -> None:
     clock = VirtualClock()
     _, stamps = stamped_codes("a = 1\nb = 2")
     recorder = LineRecorder(clock, tmp_path / "lines.jsonl", RunningCell("<code>", stamps))

@@ -175,7 +175,7 @@ def test_iterations_of_a_thinned_loop_are_counted() -> None:
     assert {loop: switch.thinned for loop, switch in stamps.switches.items()} == {0: 5, 1: 30}
 
 
-def test_what_is_turned_off_leaves_no_stamps_in_loops_and_in_code_to_come() -> None:
+def test_disabled_stamps_leave_nothing() -> None:
     codes, stamps = stamped_codes("for i in range(5):\n    x = i")
     stamps.turn_off()
     exec(codes[0], {})

@@ -33,9 +33,7 @@ def test_every_front_end_is_listed_and_the_simulated_one_is_ready(tmp_path: Path
     assert states["front end simulator"] == "ok"
 
 
-def test_without_pyacl_the_front_end_is_absent_and_the_way_to_get_it_is_reported(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_missing_pyacl_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "acl", None)
     found = _finding("front end acl", tmp_path)
     assert found.state == "absent"

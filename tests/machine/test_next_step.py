@@ -74,7 +74,7 @@ def test_a_machine_that_has_everything_is_verified() -> None:
     ],
     ids=str,
 )
-def test_a_problem_comes_first_with_the_command_that_mends_or_shows_it(subject: str, detail: str, command: str) -> None:
+def test_problem_comes_first_with_its_command(subject: str, detail: str, command: str) -> None:
     step = next_step([Diagnosis(subject, "problem", detail), *_of("absent")])
     assert detail in step.what
     assert step.command.startswith(command)

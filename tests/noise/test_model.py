@@ -115,12 +115,12 @@ def test_runs_of_one_side_tell_their_variation(several: int) -> None:
     assert np.isnan(difference(runs, one, paired=False).p_values()).all()  # these are steps of one run
 
 
-def test_times_that_do_not_vary_differ_for_certain_or_not_at_all() -> None:
+def test_constant_times_differ_surely_or_not() -> None:
     estimate = difference(np.array([[[2.0, 2.0]], [[1.0, 1.0]]]), np.ones((2, 1, 2)), paired=False)
     assert estimate.p_values().tolist() == [0.0, 1.0]
 
 
-def test_a_row_that_one_side_lacks_differs_as_surely_as_the_other_side_is_steady() -> None:
+def test_one_sided_row_is_as_sure_as_its_side() -> None:
     busy = np.random.default_rng(1).normal(10, 1, (1, 2, 6))
     there = difference(np.zeros((1, 3, 6)), busy, paired=False)
     assert there.error[0] == pytest.approx(mean(busy, in_sequence=True).error[0], rel=0.5)

@@ -28,7 +28,7 @@ def test_rows_with_the_same_values_are_judged_once() -> None:
     assert levels(p_values, np.ones(3), same)[:2] == pytest.approx(alone)
 
 
-def test_a_row_that_cannot_be_judged_has_no_level_and_counts_for_nothing() -> None:
+def test_unjudgeable_row_has_no_level() -> None:
     found = levels(np.array([0.04, np.nan]), np.ones(2))
     assert found[0] == LEVEL
     assert np.isnan(found[1])
@@ -59,7 +59,7 @@ def _report(random: np.random.Generator, slower: float) -> np.ndarray[tuple[int,
     return made
 
 
-def test_a_row_that_is_slower_by_itself_is_found_among_steps_that_vary_together() -> None:
+def test_slower_row_is_found_among_common_variation() -> None:
     random = np.random.default_rng(6)
     found, false, by_time = 0, 0, 0
     for _ in range(50):
@@ -75,7 +75,7 @@ def test_a_row_that_is_slower_by_itself_is_found_among_steps_that_vary_together(
     assert by_time < 10  # which is what the ratio is for
 
 
-def test_what_slows_all_rows_down_alike_is_their_common_factor_and_no_rows_own() -> None:
+def test_common_slowdown_is_a_factor() -> None:
     random = np.random.default_rng(7)
     a, b = (100 * scale * np.exp(0.005 * random.standard_normal((40, 8, 6))) for scale in (1.031, 1.0))
     a[:3] *= 1.5  # three rows that changed by themselves move no median
@@ -96,7 +96,7 @@ def test_few_rows_and_rows_that_were_not_there_have_no_ratio() -> None:
     assert np.isnan(found.common.value).all()
 
 
-def test_a_slow_rank_is_told_from_steps_that_are_slow_for_all() -> None:
+def test_slow_rank_differs_from_slow_steps() -> None:
     random = np.random.default_rng(9)
     found = 0
     for _ in range(50):

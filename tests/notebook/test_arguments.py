@@ -98,7 +98,7 @@ def test_every_option_has_an_argument_and_each_is_understood() -> None:
 
 
 @pytest.mark.parametrize("line", ["--help", "-h", "--bogus", "1"])
-def test_an_unknown_word_is_refused_with_the_options_and_where_they_are_explained(line: str) -> None:
+def test_unknown_word_is_refused_with_options(line: str) -> None:
     with pytest.raises(UsageError, match=r"--level.*%%npuprof\? explains them"):
         read(line)
 

@@ -66,7 +66,7 @@ def refusing(kernel: Kernel, request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("refusing", [100042, 200006], indirect=True)
-def test_a_front_end_that_refuses_is_an_error_and_the_cell_is_not_run(kernel: Kernel, refusing: int) -> None:
+def test_refusing_front_end_stops_the_cell(kernel: Kernel, refusing: int) -> None:
     executed = kernel.run("%%npuprof --output refused\nprint('ran')")
     assert_refused(kernel, executed, "CollectorError", str(refusing), "start")
     assert len(executed.contents("error")[0]["traceback"]) == 1
@@ -74,7 +74,7 @@ def test_a_front_end_that_refuses_is_an_error_and_the_cell_is_not_run(kernel: Ke
 
 
 @pytest.mark.parametrize("refusing", [100042], indirect=True)
-def test_if_unavailable_run_runs_the_cell_and_says_that_it_is_unprofiled(kernel: Kernel, refusing: int) -> None:
+def test_if_unavailable_runs_the_cell_unprofiled(kernel: Kernel, refusing: int) -> None:
     executed = kernel.run("%%npuprof --if-unavailable run\nprint('ran')\n42")
     assert executed.status == "ok"
     assert executed.stream() == "ran\n"
@@ -117,7 +117,7 @@ def test_a_disk_that_is_full_at_the_start_is_an_error(kernel: Kernel) -> None:
 
 
 @pytest.mark.usefixtures("disk")
-def test_a_disk_that_fills_up_costs_neither_the_value_nor_an_answer(kernel: Kernel) -> None:
+def test_full_disk_costs_neither_value_nor_answer(kernel: Kernel) -> None:
     executed = kernel.run(f"%%npuprof --output filled\n{_FULL}\n42")
     assert executed.status == "ok"
     assert executed.value == "42"
@@ -125,7 +125,7 @@ def test_a_disk_that_fills_up_costs_neither_the_value_nor_an_answer(kernel: Kern
     assert any("free some space" in shown["text/plain"] for shown in executed.displays)
 
 
-def test_a_recording_that_cannot_be_decoded_stays_and_says_how_to_open_it(kernel: Kernel) -> None:
+def test_undecodable_recording_stays_and_can_be_opened(kernel: Kernel) -> None:
     executed = kernel.run(
         "%%npuprof --name spoilt\n"
         "import npuprof.session.active\n"

@@ -73,7 +73,7 @@ def test_the_time_between_cells_is_left_out_and_sums_add_up(cells: Cells) -> Non
     assert "thinking time, " in run._repr_html_()
 
 
-def test_the_loops_of_its_cells_are_steps_and_each_line_has_its_own(cells: Cells) -> None:
+def test_cell_loops_make_steps(cells: Cells) -> None:
     loop = "for i in range(4):\n    y = np.sin(x)\n    z = np.cos(y)"
     cells.run(_START.format(output(cells.folder)))
     cells.run(loop)
@@ -109,7 +109,7 @@ def test_the_loops_of_its_cells_are_steps_and_each_line_has_its_own(cells: Cells
     assert "--step-line" not in run.notes.to_string()  # which is an option of profiled cells
 
 
-def test_a_run_that_was_killed_has_the_text_of_its_cells_and_the_time_of_the_last(cells: Cells) -> None:
+def test_killed_run_has_text_and_last_time(cells: Cells) -> None:
     cells.run(_START.format(output(cells.folder)))
     cells.run("for i in range(3):\n    y = np.sin(x)")
     killed = cells.folder / "killed"
@@ -189,7 +189,7 @@ Exact = fractions.Fraction
 """
 
 
-def test_cells_run_as_they_do_without_it_whatever_the_user_has_named_and_changed(cells: Cells) -> None:
+def test_cells_run_as_without_the_profiler(cells: Cells) -> None:
     cells.run(_START.format(output(cells.folder)))
     cells.run("get_ipython = None")
     assert cells.run("first = 7\nfirst") == 7
@@ -218,7 +218,7 @@ def test_what_another_thread_compiles_meanwhile_takes_no_stamps_away(cells: Cell
     assert statements["line"][(statements["file"] == "<cell [3]>").to_numpy(bool)].tolist() == [1, 2, 3, 4, 5]
 
 
-def test_cells_that_a_stamped_cell_profiles_are_a_part_of_its_statement(cells: Cells) -> None:
+def test_cells_profiled_within_a_statement_are_its_part(cells: Cells) -> None:
     inner = "for i in range(3):\n    y = np.tan(x)\n"
     cells.run(_START.format(output(cells.folder)))
     cells.run(
@@ -280,9 +280,7 @@ def test_a_loop_cannot_be_chosen_where_no_cell_is_rewritten(cells: Cells) -> Non
     assert len(npuprof.last().steps) == 5  # what it is told instead
 
 
-def test_a_profiled_cell_in_a_run_by_hand_runs_and_is_a_part_of_it(
-    cells: Cells, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_profiled_cell_by_hand_is_a_part(cells: Cells, capsys: pytest.CaptureFixture[str]) -> None:
     cells.run(_START.format(output(cells.folder)).replace(" --no-report", ""))
     cells.run("y = np.sin(x)")
     assert cells.run("%%npuprof --level 2\nfor i in range(3):\n    y = np.cos(x)\ni") == 2
@@ -322,7 +320,7 @@ def test_cells_that_run_cells_count_once_and_a_failing_cell_ends(cells: Cells) -
     assert npuprof.last().info.thinking_ns >= 50_000_000
 
 
-def test_a_profiled_cell_and_a_run_without_a_shell_have_no_thinking_time(cells: Cells) -> None:
+def test_profiled_cell_has_no_thinking_time(cells: Cells) -> None:
     assert not cells.profile("y = np.sin(x)").info.executed
     with npuprof.profile(collector="simulator", output=cells.folder) as session:
         pass

@@ -157,7 +157,7 @@ def test_a_run_by_hand_spans_cells_and_stop_shows_it(kernel: Kernel, by_hand: in
 
 
 @pytest.mark.usefixtures("by_hand")
-def test_a_profiled_cell_during_a_manual_run_runs_and_is_reported_as_its_part(kernel: Kernel) -> None:
+def test_profiled_cell_within_manual_run_is_its_part(kernel: Kernel) -> None:
     executed = kernel.run("%%npuprof\nprint('ran')\n42")
     number = executed.reply["execution_count"]
     assert executed.status == "ok"
@@ -177,7 +177,7 @@ def test_last_shows_the_newest_run_again(kernel: Kernel) -> None:
 
 
 @pytest.mark.long
-def test_a_kernel_that_is_shut_down_while_collecting_leaves_a_readable_recording(tmp_path: Path) -> None:
+def test_shutdown_kernel_leaves_a_readable_recording(tmp_path: Path) -> None:
     with Kernel(tmp_path) as kernel:
         kernel.run("%load_ext npuprof")
         kernel.run("%npuprof start --name unfinished --output kept")

@@ -115,7 +115,7 @@ def test_samples_are_seen_and_never_called(cells: Cells) -> None:
     assert ">seen " in text
 
 
-def test_a_thread_without_a_cell_has_its_path_from_the_users_first_frame(cells: Cells) -> None:
+def test_thread_without_cell_starts_at_users_frame(cells: Cells) -> None:
     run = cells.profile(
         "import threading\ndef work():\n    for _ in range(4):\n        f(x)\n"
         "thread = threading.Thread(target=work)\nthread.start()\nthread.join()",

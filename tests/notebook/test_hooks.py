@@ -184,9 +184,7 @@ def test_nothing_of_a_cell_is_kept(harness: Harness, monkeypatch: pytest.MonkeyP
     assert [each() for each in gone] == [None, None, None]
 
 
-def test_a_report_that_fails_is_one_message_that_says_where_the_run_is(
-    harness: Harness, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_report_says_where_the_run_is(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
     def fail(_session: Session) -> None:
         raise RuntimeError("no room to draw")
 
@@ -201,9 +199,7 @@ def test_a_report_that_fails_is_one_message_that_says_where_the_run_is(
     assert harness.collector.calls.count("stop") == 2
 
 
-def test_a_start_that_fails_for_no_reason_of_the_users_is_said_and_the_cell_runs(
-    harness: Harness, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_start_is_told_and_the_cell_runs(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
     harness.collector.fail["start"] = AttributeError("no such symbol")
     assert harness.run("%%npuprof\n42").result == 42
     assert capsys.readouterr().err == "npuprof: the code runs unprofiled: AttributeError: no such symbol\n"

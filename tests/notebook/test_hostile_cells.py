@@ -116,13 +116,13 @@ def test_a_cell_keeps_its_value_and_has_its_report(tmp_path: Path, taken: str) -
 
 
 @pytest.mark.long
-def test_a_cell_that_takes_much_at_once_keeps_its_value_and_has_its_report(tmp_path: Path) -> None:
+def test_cell_that_takes_much_keeps_its_report(tmp_path: Path) -> None:
     _check_reported(tmp_path, "\n".join(_REPORTED[taken] for taken in _AT_ONCE))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("taken", _SAID)
-def test_a_cell_without_its_report_has_one_message_and_the_run_is_kept(tmp_path: Path, taken: str) -> None:
+def test_failed_report_leaves_one_message(tmp_path: Path, taken: str) -> None:
     code, message = _SAID[taken]
     outcome, output = _run(tmp_path, _PREPARED, f"%%npuprof\n{code}\nvalue = 42", "sys.stdout = sys.__stdout__\nvalue")
     assert outcome["value"] == 42
@@ -131,7 +131,7 @@ def test_a_cell_without_its_report_has_one_message_and_the_run_is_kept(tmp_path:
 
 
 @pytest.mark.parametrize("code", [_FILES, _MEMORY])
-def test_a_profiler_that_cannot_start_says_so_once_and_the_cell_runs(tmp_path: Path, code: str) -> None:
+def test_unstartable_profiler_says_so_once(tmp_path: Path, code: str) -> None:
     outcome, output = _run(tmp_path, _PREPARED, code, "%%npuprof\n42")
     assert outcome == {"value": 42, "error": None}, output
     assert output.count("npuprof: the code runs unprofiled: ") == 1

@@ -32,7 +32,7 @@ def shown(widget: Any) -> list[dict[str, Any]]:
     return [output.data for output in captured.outputs]
 
 
-def test_it_is_the_widget_and_a_line_for_where_there_is_none() -> None:
+def test_bundle_has_widget_and_text() -> None:
     box = LiveBox([], what="the <b>panel</b>")
     view, note = shown(box)
     assert view[_VIEW]["model_id"] == box.model_id

@@ -43,7 +43,7 @@ def test_each_kernel_is_on_the_line_that_launched_it(cells: Cells, options: str)
     assert set(run.launches["known"]) == {"stack"}
 
 
-def test_without_stacks_of_calls_a_kernel_is_on_the_statement_that_launched_it(cells: Cells) -> None:
+def test_kernel_without_stack_has_its_statement(cells: Cells) -> None:
     cells.run(_FUNCTIONS)
     run = cells.profile("for i in range(20):\n    y = f(x)\n    z = g(x)\n    if i % 5 == 0:\n        np.exp(y)\n")
     run.tables["api"] = run.tables["api"].drop(columns="stack")
@@ -88,7 +88,7 @@ def test_a_thread_of_the_cell_has_its_own_lines(cells: Cells) -> None:
     assert _lines(run) == {"In [2], line 2": 4}
 
 
-def test_the_text_of_the_cell_is_kept_unless_it_is_not_wanted(cells: Cells) -> None:
+def test_cell_text_is_kept_unless_unwanted(cells: Cells) -> None:
     kept = cells.profile("a = 1")
     recording = kept.info.recording
     assert recording is not None
@@ -198,7 +198,7 @@ def test_epochs_are_groups_and_another_loop_can_be_chosen(cells: Cells) -> None:
     assert _steps_note(run) == "no loop of the cell begins in line 4: loops that ran begin in 2, 3, 5"
 
 
-def test_figures_per_step_are_of_one_kind_and_epochs_are_in_the_timeline(cells: Cells) -> None:
+def test_step_figures_leave_epochs_out(cells: Cells) -> None:
     cells.run("class Optimizer:\n    def step(self):\n        np.sin(x)\noptimizer = Optimizer()")
     run = cells.profile(
         "for epoch in range(3):\n    for i in range(4):\n        optimizer.step()\n"
@@ -226,7 +226,7 @@ def test_figures_per_step_are_of_one_kind_and_epochs_are_in_the_timeline(cells: 
     assert "the loop of line 5" in alone.advice().headline()
 
 
-def test_a_cell_without_steps_keeps_its_statements_and_the_other_way_round(cells: Cells) -> None:
+def test_statements_and_steps_are_independent(cells: Cells) -> None:
     run = cells.profile("for i in range(3):\n    np.sin(x)", "--no-steps")
     assert not len(run.steps)
     assert len(run.statements) == 7
@@ -273,7 +273,7 @@ def test_steps_that_a_function_marks_are_the_steps(cells: Cells) -> None:
 
 @pytest.mark.torch
 @pytest.mark.slow
-def test_the_backward_pass_of_simulated_torch_has_the_lines_of_the_forward_pass(cells: Cells) -> None:
+def test_simulated_backward_pass_has_forward_lines(cells: Cells) -> None:
     pytest.importorskip("torch", exc_type=ImportError)
     cells.run(
         "import torch\nfrom npuprof import simulator\nmodel = torch.nn.Linear(8, 8)\n"

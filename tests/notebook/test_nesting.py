@@ -90,7 +90,7 @@ def test_a_nested_start_is_one_clear_message_and_both_run(kernel: Kernel) -> Non
     assert kernel.evaluate("reached") == "1"
 
 
-def test_a_session_of_the_users_inside_is_refused_and_the_cell_may_go_on(kernel: Kernel) -> None:
+def test_session_within_a_cell_is_refused(kernel: Kernel) -> None:
     executed = kernel.run(
         "%%npuprof\n"
         "import npuprof\n"

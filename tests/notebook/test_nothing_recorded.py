@@ -30,7 +30,7 @@ def _report(run: Profile) -> tuple[str, str]:
     return " ".join(str(run).split()), run._repr_html_()
 
 
-def test_a_cell_of_plain_numpy_says_that_nothing_was_recorded_and_what_to_do(cells: Cells) -> None:
+def test_numpy_cell_says_nothing_was_recorded(cells: Cells) -> None:
     run = cells.profile("import numpy as np\nnp.ones(3).sum()", "--activities npu")
     for shown in _report(run):
         assert "Nothing was recorded of the simulated NPU: use arrays of npuprof.simulator.npu." in shown
@@ -49,12 +49,12 @@ def test_a_cell_that_launches_says_nothing_of_this(cells: Cells) -> None:
     assert not [shown for shown in _report(run) if "Nothing was recorded" in shown]
 
 
-def test_a_cell_that_is_profiled_on_the_host_alone_is_not_blamed(cells: Cells) -> None:
+def test_host_only_cell_is_not_blamed(cells: Cells) -> None:
     run = cells.profile("import time\ntime.sleep(0.02)", "--activities cpu")
     assert not [shown for shown in _report(run) if "Nothing was recorded" in shown]
 
 
-def test_a_cell_of_python_alone_is_not_told_what_rules_about_the_device_lack(cells: Cells) -> None:
+def test_python_cell_skips_device_rules(cells: Cells) -> None:
     run = cells.profile(
         "import time\nbegin = time.time()\nwhile time.time() < begin + 0.2:\n    sum(range(100))", "--stacks"
     )

@@ -179,13 +179,13 @@ def test_every_block_runs_and_prints_what_the_page_shows(page: str, tmp_path: Pa
     assert re.search(_SAYS.get(page, ""), seen, re.DOTALL)
 
 
-def test_what_a_page_shows_and_no_cell_prints_would_be_found_out() -> None:
+def test_unprinted_page_text_is_found() -> None:
     shown = "5.02 ms a step (mean of 18 steps)\n1  The host starves the NPU   4.43 ms\n"
     assert absent("13.4 ms a step (…\n1  The host starves the NPU   11.0 ms\n", shown) == []
     assert absent("1  The host starves the NPU   4 ms\n5.02 ms a step (…\n", shown) == ["# a step (…"]
     assert absent("1  Copies are not hidden by kernels   4 ms\n", shown) == ["# Copies are not hidden by kernels #"]
 
 
-def test_lines_that_each_tell_what_they_do_are_cells_of_their_own() -> None:
+def test_telling_lines_are_cells_of_their_own() -> None:
     assert cells("a = 1  # one\na  # its value\nb = 2\n") == ["a = 1  # one", "a  # its value", "b = 2"]
     assert cells("for x in y:  # all\n    print(x)  # each\n") == ["for x in y:  # all\n    print(x)  # each\n"]

@@ -51,7 +51,7 @@ def test_every_kernel_of_the_backward_pass_is_on_its_line(cells: Cells, way: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("us", [20, 200, 5_000])
-def test_what_is_only_sampled_says_so_and_its_errors_hold_the_truth(cells: Cells, us: int) -> None:
+def test_sampled_values_state_their_errors(cells: Cells, us: int) -> None:
     for _ in range(3):  # an error of 95 % may be exceeded now and then
         judged = planted(cells, "cell", us, "samples", seconds=0.1)
         assert set(judged.known) <= {"sample", "between samples"}

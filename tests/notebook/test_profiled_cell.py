@@ -37,7 +37,7 @@ def test_a_statement_leaves_no_value(kernel: Kernel) -> None:
     assert kernel.evaluate("y") == "1"
 
 
-def test_an_exception_keeps_its_status_and_its_line_and_the_report_follows(kernel: Kernel) -> None:
+def test_exception_keeps_status_line_and_report(kernel: Kernel) -> None:
     executed = kernel.run("%%npuprof\na = 1\nb = 0\na / b\nprint('not reached')")
     assert executed.status == "error"
     assert executed.reply["ename"] == "ZeroDivisionError"
@@ -48,7 +48,7 @@ def test_an_exception_keeps_its_status_and_its_line_and_the_report_follows(kerne
     assert "ZeroDivisionError: division by zero" in executed.displays[0]["text/plain"]
 
 
-def test_showing_the_error_and_ending_the_run_are_not_taken_for_the_users_code(kernel: Kernel) -> None:
+def test_ending_a_run_is_not_users_code(kernel: Kernel) -> None:
     kernel.run("import npuprof, time")
     kernel.run("%%npuprof --no-report\ntime.sleep(0.1)\n1 / 0")
     names = kernel.evaluate("sorted(set(npuprof.last().python['name']))")
@@ -56,7 +56,7 @@ def test_showing_the_error_and_ending_the_run_are_not_taken_for_the_users_code(k
     assert not [word for word in ("inspect.py", "ultratb.py", "contextlib.py") if word in names]
 
 
-def test_a_syntax_error_is_shown_at_its_line_and_nothing_is_collected(kernel: Kernel) -> None:
+def test_syntax_error_has_its_line_and_no_recording(kernel: Kernel) -> None:
     executed = kernel.run("%%npuprof\na = 1\nif a\n    pass")
     assert executed.reply["ename"] == "SyntaxError"
     assert "line 3" in executed.traceback()
@@ -64,7 +64,7 @@ def test_a_syntax_error_is_shown_at_its_line_and_nothing_is_collected(kernel: Ke
     assert "nothing is collecting" in kernel.run("%npuprof").stream()
 
 
-def test_an_interrupt_ends_the_cell_with_its_own_error_and_the_report(kernel: Kernel) -> None:
+def test_interrupt_ends_the_cell_with_its_error(kernel: Kernel) -> None:
     executed = kernel.run(
         "%%npuprof\nimport time\nprint('running', flush=True)\ntime.sleep(600)", on_stream=kernel.interrupt
     )
@@ -161,7 +161,7 @@ def test_a_failed_silent_execution_ends_its_run(kernel: Kernel) -> None:
     assert "nothing is collecting" in kernel.run("%npuprof").stream()
 
 
-def test_the_kernels_of_a_cell_on_the_simulated_npu_are_in_its_report(kernel: Kernel) -> None:
+def test_simulated_kernels_are_in_the_report(kernel: Kernel) -> None:
     kernel.run("import npuprof\nimport numpy as np\nfrom npuprof.simulator import npu\na = npu.ones((64, 64))")
     executed = kernel.run("%%npuprof --name workload\nwith npuprof.range('forward'):\n    b = np.exp(a @ a)\nb.shape")
     assert executed.value == "(64, 64)"
@@ -206,7 +206,7 @@ def test_a_cell_that_cannot_run_twice_keeps_its_report(kernel: Kernel, code: str
     assert "ran twice" not in executed.displays[0]["text/plain"]
 
 
-def test_a_cell_that_failed_or_did_not_ask_is_not_run_again(kernel: Kernel) -> None:
+def test_failed_cell_is_not_run_again(kernel: Kernel) -> None:
     kernel.run("runs = []")
     assert kernel.run("%%npuprof --overhead\nruns.append(1)\n1 / 0").status == "error"
     executed = kernel.run("%%npuprof\nruns.append(2)")

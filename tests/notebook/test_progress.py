@@ -25,7 +25,7 @@ npuprof.load({path!r})
 
 @pytest.mark.kernel
 @pytest.mark.slow
-def test_a_cell_that_loads_has_one_output_that_is_updated_and_then_empty(tmp_path: Path) -> None:
+def test_loading_cell_updates_one_output(tmp_path: Path) -> None:
     path = timeline(tmp_path / "trace_view.json")
     with Kernel(tmp_path) as kernel:
         assert kernel.run(_AT_ONCE).kinds == []

@@ -65,9 +65,7 @@ def test_top_and_folds_are_outputs(run: Profile) -> None:
 
 
 @pytest.mark.slow
-def test_slices_are_put_into_lanes_once_for_all_forms_of_the_timeline(
-    run: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slices_share_lanes_across_forms(run: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
     def counted(tables: Mapping[str, pd.DataFrame], stages: Mapping[int, int] | None) -> Slices:
@@ -177,9 +175,7 @@ class InterruptedAt:
 
 
 @pytest.mark.long
-def test_an_interrupt_at_any_line_of_the_end_and_the_report_is_one_line_that_says_where_the_run_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Profile
-) -> None:
+def test_interrupted_end_says_where_the_run_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Profile) -> None:
     monkeypatch.setattr("npuprof.loading.load", lambda path: run)
     monkeypatch.setattr("npuprof.report.text.report_text", lambda *facts: "summary")
     monkeypatch.setattr("npuprof.report.html.report_html", lambda *facts: "summary")

@@ -76,7 +76,7 @@ def test_another_cell_and_another_notebook_are_not_the_run_before(run: Run, monk
 
 
 @pytest.mark.long
-def test_a_name_stands_for_a_cell_where_the_front_end_gives_no_id(shell: Any, run: Run) -> None:
+def test_name_identifies_cell_without_id(shell: Any, run: Run) -> None:
     named = _BEFORE.replace("--level 1", "--level 1 --name base")
     run(named, cell_id="")
     assert _since(run(named, cell_id=""))
@@ -112,9 +112,7 @@ def test_runs_are_listed_with_their_change_and_from_disk_too(run: Run, tmp_path:
 
 
 @pytest.mark.long
-def test_runs_of_another_notebook_are_not_listed_with_those_of_this_one(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_notebooks_runs_are_not_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run(_BEFORE)
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/somebody/other.ipynb")
     assert npuprof.history().empty
@@ -135,7 +133,7 @@ def test_the_panel_lists_the_change_since_the_run_before(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_the_panel_lists_the_busy_time_of_each_run_whose_report_was_shown(run: Run) -> None:
+def test_panel_lists_busy_times(run: Run) -> None:
     for text in (_BEFORE, _AFTER, "%%npuprof\n1 + 1", _AFTER.replace("%%npuprof", "%%npuprof --no-report")):
         run(text)
     gc.collect()
@@ -148,7 +146,7 @@ def test_the_panel_lists_the_busy_time_of_each_run_whose_report_was_shown(run: R
         assert all(re.fullmatch(r"[\d.]+ (ns|µs|ms|s) \([\d.]+ %\)", text) for text in others), others
 
 
-def test_a_run_whose_code_is_not_kept_does_not_say_what_was_changed(run: Run) -> None:
+def test_run_without_code_reports_no_change(run: Run) -> None:
     run(_BEFORE.replace("--level 1", "--level 1 --no-code"))
     since = _since(run(_BEFORE))
     assert "was " in since
@@ -157,7 +155,7 @@ def test_a_run_whose_code_is_not_kept_does_not_say_what_was_changed(run: Run) ->
 
 
 @pytest.mark.long
-def test_a_run_that_failed_is_not_compared_and_one_without_steps_is_passed_over(run: Run) -> None:
+def test_failed_or_stepless_run_is_not_compared(run: Run) -> None:
     run(_BEFORE)
     with pytest.raises(ZeroDivisionError):
         run(f"{_BEFORE}    1 / 0\n")

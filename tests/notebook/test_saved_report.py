@@ -48,7 +48,7 @@ def test_the_page_holds_the_tables_and_the_picture(bundles: list[dict[str, Any]]
 
 
 @pytest.mark.slow
-def test_each_viewer_is_given_the_pictures_and_all_of_it_is_below_a_megabyte(bundles: list[dict[str, Any]]) -> None:
+def test_viewers_get_pictures_below_a_megabyte(bundles: list[dict[str, Any]]) -> None:
     # Viewers show the richest form alone, which is HTML: the pictures are in it, for those that strip scripts.
     assert [set(bundle) for bundle in bundles] == [{"text/html", "text/plain"}] * 2
     assert len(json.dumps(bundles)) <= 1_000_000

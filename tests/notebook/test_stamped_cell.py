@@ -87,7 +87,7 @@ def test_values_are_shown_as_the_shell_is_told(kernel: Kernel) -> None:
     kernel.run("get_ipython().ast_node_interactivity = 'last_expr'")
 
 
-def test_an_error_in_a_loop_has_its_own_line_and_no_other(kernel: Kernel) -> None:
+def test_error_in_a_loop_has_its_line(kernel: Kernel) -> None:
     code = "for i in range(3):\n    x = 1\n    y = x / (1 - i)\n"
     executed = _run(kernel, code)
     assert executed.reply["ename"] == "ZeroDivisionError"
@@ -166,7 +166,7 @@ def test_a_debugger_stands_at_the_users_line_with_the_users_names(kernel: Kernel
     assert "---> 3" in re.sub(r"\x1b\[[0-9;]*m", "", said)  # the line of the cell
 
 
-def test_a_tracer_sees_the_lines_of_a_rewritten_cell_that_it_sees_of_any(kernel: Kernel) -> None:
+def test_tracer_sees_the_lines_of_any_cell(kernel: Kernel) -> None:
     """As coverage does: it notes the lines of frames that begin after it."""
     kernel.run(
         "import sys\nseen = set()\ndef trace(frame, event, argument):\n"
@@ -212,7 +212,7 @@ def test_each_kernel_is_on_its_line(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize("options", ["", " --no-lines --no-steps"])
-def test_a_function_that_only_samples_see_has_the_lines_of_its_cell(kernel: Kernel, options: str) -> None:
+def test_sampled_function_has_lines_of_its_cell(kernel: Kernel, options: str) -> None:
     kernel.run("import time\ndef slow():\n    time.sleep(0.1)\n    return 1")
     assert _run(kernel, "slow()", f"%%npuprof --collector simulator --no-report{options}").value == "1"
     kernel.run("import npuprof\nlines = npuprof.last().code().to_frame().dropna(subset=['line'])")

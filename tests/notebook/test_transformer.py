@@ -102,9 +102,7 @@ _BODIES = st.lists(st.tuples(_INDENTS, _CODE | _TEXT))
 
 
 @given(arguments=st.from_regex(r"[ -~]{0,40}", fullmatch=True), body=_BODIES)
-def test_a_body_of_any_shape_is_as_ipython_prepares_it_at_its_lines(
-    arguments: str, body: list[tuple[str, str]]
-) -> None:
+def test_body_keeps_its_lines_in_any_shape(arguments: str, body: list[tuple[str, str]]) -> None:
     lines = ["".join(line) + "\n" for line in body]
     once = transform([f"%%npuprof {arguments}\n", *lines])
     blank = next((number for number, line in enumerate(lines) if line.strip()), None)

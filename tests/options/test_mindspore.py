@@ -145,7 +145,7 @@ def test_any_values_are_options_or_reported(values: dict[str, Any]) -> None:
     assert options is not None or told
 
 
-def test_what_level_2_adds_is_left_out_without_the_npu_and_reported() -> None:
+def test_level_2_is_reduced_without_an_npu() -> None:
     options, told = read('{"start": true, "activities": ["CPU"], "profiler_level": "Level2"}')
     assert options is not None
     assert (options.level, options.activities) == (1, ("cpu",))

@@ -38,7 +38,7 @@ def test_what_no_option_takes_is_refused_by_its_name(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SPECIFICATION)
-def test_every_option_is_an_argument_with_its_help_and_stands_in_the_reference(name: str) -> None:
+def test_options_are_documented_arguments(name: str) -> None:
     option = SPECIFICATION[name]
     arguments = {action.dest: action.help for action in NpuprofMagics.npuprof_cell.parser._actions}
     assert arguments[name].replace("%%", "%").startswith(option.described)
@@ -51,7 +51,7 @@ def test_every_option_is_an_argument_with_its_help_and_stands_in_the_reference(n
 
 
 @pytest.mark.slow
-def test_every_option_of_the_panel_has_a_control_and_the_others_can_be_typed() -> None:
+def test_panel_has_a_control_per_option() -> None:
     form = OptionsForm()
     for name in CONTROLS:
         assert form.chosen(name) in LISTS.get(name, (form.chosen(name),)) or name == "activities"

@@ -37,7 +37,7 @@ def test_notes_are_a_table_and_kept_with_the_recording(tmp_path: Path) -> None:
     assert _run(tmp_path).annotations["text"].tolist() == ["later"]
 
 
-def test_the_numbers_of_a_row_and_a_text_that_is_none_are_a_note(tmp_path: Path) -> None:
+def test_bad_numbers_of_a_row_are_noted(tmp_path: Path) -> None:
     run = _run()
     kernel = run.kernels.iloc[3]
     run.annotate("half \ud800 of a pair", start=kernel["start_ns"], end=kernel["start_ns"] + kernel["duration_ns"])
@@ -91,9 +91,7 @@ def test_what_is_no_range_is_refused(how: dict[str, int]) -> None:
     assert len(run.annotations) == 0
 
 
-def test_a_note_that_cannot_be_kept_lasts_while_the_run_is_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsaved_note_lasts_while_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "recording.json").write_text("{}")
     run = _run(tmp_path)
 

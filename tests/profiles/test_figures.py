@@ -63,7 +63,7 @@ def test_every_plot_of_a_run_is_tried_here() -> None:
 @pytest.mark.usefixtures("shell")
 @pytest.mark.parametrize("launches", [0, 50, 5_000])
 @pytest.mark.parametrize("name", _FIGURES)
-def test_each_is_a_figure_that_shows_nothing_by_itself_and_is_small(name: str, launches: int) -> None:
+def test_figures_are_small_and_shown_once(name: str, launches: int) -> None:
     if name == "plot_kernel" and not launches:
         pytest.skip("a run without kernels has none to show")
     with capture_output() as captured:
@@ -98,9 +98,7 @@ def parameters(drawing: Callable[..., Any]) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _FIGURES)
-def test_each_shows_the_parameters_of_the_function_that_draws_and_hands_them_on(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_drawing_methods_hand_parameters_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module_name, _, function = _DRAWN_BY[name].rpartition(".")
     method, module = getattr(Profile, name), import_module(f"npuprof.{module_name}")
     chosen = parameters(method)

@@ -84,7 +84,7 @@ def test_a_table_of_more_rows_than_fit_into_memory_is_refused(
 
 
 @pytest.mark.slow
-def test_reading_that_needs_more_memory_than_there_is_says_what_to_do(
+def test_reading_beyond_memory_says_what_to_do(
     profile: Profile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def exhausted(*_: object) -> Decoded:

@@ -63,7 +63,7 @@ def test_a_selection_answers_as_a_run_does(tmp_path: Path) -> None:
     assert again.kernels["start_ns"].tolist() == part.kernels["start_ns"].tolist()
 
 
-def test_the_breakdown_of_rows_adds_up_to_the_steps_of_the_run() -> None:
+def test_breakdown_rows_add_up_to_steps() -> None:
     run = _run()
     part = run.select(where='op_type = "MatMulV3"')
     shown, whole = part.breakdown(), run.breakdown()

@@ -36,7 +36,7 @@ def test_a_set_answers_about_its_job(samples: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_breakdown_of_a_set_without_devices_is_what_its_hosts_did(samples: Path) -> None:
+def test_hostless_breakdown_is_what_hosts_did(samples: Path) -> None:
     runs = npuprof.load_set(samples / "mindspore/cpu")
     assert runs.breakdown().columns.tolist() == ["rank", "device_id", "step", "part", "cause", "duration_ns"]
     assert set(runs.breakdown()["part"]) == {"host"}

@@ -150,7 +150,7 @@ def test_the_table_says_what_each_figure_is_worth() -> None:
     assert table["collectives"].tolist() == [9, pd.NA, 9, pd.NA]
 
 
-def test_a_clock_that_runs_faster_is_taken_off_by_what_it_is_ahead_at_the_moment() -> None:
+def test_fast_clock_is_corrected_at_each_moment() -> None:
     ends = UTC + np.arange(12) * 2_000_000_000
     slow = tables.build(
         "communication",

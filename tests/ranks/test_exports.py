@@ -31,7 +31,7 @@ def runs(tmp_path: Path) -> ProfileSet:
 
 
 @pytest.mark.slow
-def test_the_trace_of_a_set_has_processes_of_their_own_for_each_rank(runs: ProfileSet, tmp_path: Path) -> None:
+def test_set_trace_has_processes_per_rank(runs: ProfileSet, tmp_path: Path) -> None:
     written = runs.to_chrome_trace(tmp_path / "all.json")
     events = json.loads(written.read_text())["traceEvents"]
     alone = json.loads(runs[0].to_chrome_trace(tmp_path / "one.json").read_text())["traceEvents"]

@@ -101,9 +101,7 @@ def test_each_fault_loses_what_it_concerns(faulty: Path, client: Any) -> None:
 
 
 @pytest.mark.long
-def test_files_that_appear_while_others_are_read_are_no_rows_of_this_look(
-    faulty: Path, client: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_appearing_meanwhile_are_not_read(faulty: Path, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = load_set(faulty, client=client)
     shutil.copytree(faulty / "rank9_ascend_pt", faulty / "rank2_ascend_pt")  # comes late
     (faulty / "rank2_ascend_pt" / "profiler_info_9.json").rename(faulty / "rank2_ascend_pt" / "profiler_info_2.json")

@@ -82,9 +82,7 @@ def test_after_an_interrupt_at_any_line_every_row_is_there(
     assert 50 < line < _MOST_LINES
 
 
-def test_what_was_read_in_full_before_an_interrupt_is_not_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_reading_keeps_finished_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
     def decode(run: DetectedResult, _: object) -> Decoded:

@@ -35,9 +35,7 @@ def _look(runs: ProfileSet) -> tuple[overview.Overview, pd.DataFrame]:
     return runs.overview(), runs.blame()
 
 
-def test_the_second_answer_is_the_first_one_without_a_look_at_collectives(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_second_answer_skips_collectives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = load_set(folder)
     first, roots = _look(runs)
     monkeypatch.setattr(rank_tables.RankTables, "job", None)

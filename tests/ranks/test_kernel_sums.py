@@ -59,7 +59,7 @@ def test_the_second_table_reads_no_rank_and_is_the_same(llm: Path, monkeypatch: 
     pd.testing.assert_frame_equal(first.astype(object), second.astype(object))
 
 
-def test_a_rank_that_cannot_be_read_is_named_and_the_others_are_summed(llm: Path, tmp_path: Path) -> None:
+def test_unreadable_rank_is_named_and_left_out(llm: Path, tmp_path: Path) -> None:
     for folder in llm.iterdir():
         shutil.copytree(folder, tmp_path / "job" / folder.name, copy_function=shutil.copyfile)
     runs = npuprof.load_set(tmp_path / "job")
@@ -71,9 +71,7 @@ def test_a_rank_that_cannot_be_read_is_named_and_the_others_are_summed(llm: Path
 
 
 @pytest.mark.parametrize("few", [0, 8])
-def test_operators_of_a_rank_without_a_device_are_not_added_to_kernels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
-) -> None:
+def test_host_rank_operators_stay_apart_from_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """GIVEN a rank whose device was not recorded THEN only where no rank has kernels are operators summed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(job, "FEW", few)

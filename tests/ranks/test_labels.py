@@ -12,7 +12,7 @@ from npuprof.ranks.together import labelled, nothing
 from tests import factories
 
 
-def test_a_host_s_table_gets_the_only_device_and_a_device_s_keeps_its_own() -> None:
+def test_host_table_gets_the_only_device() -> None:
     frames = factories.profile(3)
     python = labelled(frames["python"], run=4, rank=2, host="alpha", devices=[6])
     assert (python["device_id"] == 6).all()

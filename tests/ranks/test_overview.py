@@ -177,7 +177,7 @@ def test_ranks_beside_each_other(runs: ProfileSet) -> None:
 
 
 @pytest.mark.slow
-def test_blame_of_a_rank_shows_its_kernels_beside_those_of_a_peer(runs: ProfileSet) -> None:
+def test_blame_shows_kernels_beside_a_peer(runs: ProfileSet) -> None:
     roots = runs.blame().groupby("root_rank")["wait_ns"].sum()
     assert roots.idxmax() == 5
     kernels = runs.blame(5)

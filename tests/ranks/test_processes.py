@@ -129,7 +129,7 @@ def _script(tmp_path: Path, tail: str) -> Path:
 
 
 @pytest.mark.long
-def test_a_script_without_a_guard_runs_once_and_its_neighbours_are_not_imported(tmp_path: Path) -> None:
+def test_unguarded_script_runs_once(tmp_path: Path) -> None:
     script = _script(tmp_path, "print(len(runs.read(processes=2).table('kernels')), sorted(runs.failed))\n")
     (tmp_path / "struct.py").write_text("raise RuntimeError('imported')\n")
     ran = subprocess.run(

@@ -235,7 +235,7 @@ def test_a_fault_in_reading_one_run_does_not_lose_the_others(four: Path, monkeyp
 
 
 @pytest.mark.slow
-def test_a_run_that_failed_is_not_tried_again_with_all_but_by_itself(four: Path) -> None:
+def test_failed_run_is_not_retried_together(four: Path) -> None:
     runs = _open(four).read()
     small_trace().write(four / "c_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "trace_view.json")
     assert list(runs.read().failed) == [3]
@@ -391,7 +391,7 @@ def test_a_set_without_a_readable_run_is_not_saved(tmp_path: Path) -> None:
     assert not (tmp_path / "saved").exists()
 
 
-def test_a_rank_whose_hit_rates_are_a_hundredth_of_the_others_is_named(tmp_path: Path) -> None:
+def test_rank_with_other_hit_rate_unit_is_named(tmp_path: Path) -> None:
     for rank, largest in enumerate((0.98, 97.0, 92.0)):
         counters = {
             "time_ns": [factories.START_NS, factories.START_NS + 1],

@@ -149,9 +149,7 @@ def test_a_broken_file_of_a_rank_loses_that_rank_alone(
     assert messages.str.contains("rank2", regex=False).all()
 
 
-def test_a_file_that_changes_while_it_is_read_is_reported_and_not_kept(
-    eight: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changing_file_is_reported_and_not_cached(eight: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = pieces.keys_of_run
     monkeypatch.setattr(pieces, "keys_of_run", lambda *run: dict.fromkeys(keys(*run), os.urandom(4).hex()))
     runs = load_set(eight)

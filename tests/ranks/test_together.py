@@ -54,7 +54,7 @@ def job(tmp_path: Path) -> npuprof.ProfileSet:
     return npuprof.load_set(tmp_path / "job")
 
 
-def test_every_figure_and_export_of_a_profile_that_makes_sense_is_there() -> None:
+def test_profile_has_every_sensible_figure_and_export() -> None:
     alone = {"plot_kernel", "plot_roofline", "plot_communication", "to_memory_timeline", "to_chrome_trace"}
     public = {name for name in dir(Profile) if name.startswith(("plot_", "to_"))}
     public |= {"timeline", "flamegraph", "launches", "save", "explore", "notes"}
@@ -107,7 +107,7 @@ def test_runs_without_a_rank_have_lanes_and_lines_of_their_own(tmp_path: Path) -
         assert any(title.startswith(f"launched, not started run {number} device 0<br>") for title in titles)
 
 
-def test_counters_of_devices_with_the_same_number_are_lines_of_each_rank() -> None:
+def test_counters_are_lines_of_each_rank() -> None:
     merged = together([RankOnClock(rank(number), None) for number in range(_COUNT)])
     drawn = lines(merged["counters"])
     assert [line.title for line in drawn] == [f"HBM read rank {number} device 0" for number in range(_COUNT)]
@@ -124,7 +124,7 @@ def test_no_slice_of_any_rank_is_left_out() -> None:
 
 
 @pytest.mark.slow
-def test_times_are_on_the_clock_of_the_first_rank_and_stay_whole() -> None:
+def test_times_are_on_the_first_ranks_clock() -> None:
     merged = together([RankOnClock(rank(0), None), RankOnClock(rank(1), Lead(1_234_567_891))])
     starts = merged["kernels"].groupby("rank")["start_ns"].min()
     assert starts[0] - starts[1] == 1_234_567_891
@@ -187,9 +187,7 @@ def test_a_run_that_cannot_be_saved_is_reported(job: npuprof.ProfileSet, tmp_pat
 
 
 @pytest.mark.long
-def test_the_page_of_a_set_has_its_runs_and_figures_and_needs_nothing_else(
-    job: npuprof.ProfileSet, tmp_path: Path
-) -> None:
+def test_set_page_is_self_contained(job: npuprof.ProfileSet, tmp_path: Path) -> None:
     page = job.to_html(tmp_path / "job.html").read_text(encoding="utf-8")
     assert page.count("<section>") == 7
     assert "rank 2" in page
@@ -198,7 +196,7 @@ def test_the_page_of_a_set_has_its_runs_and_figures_and_needs_nothing_else(
 
 
 @pytest.mark.slow
-def test_a_set_without_a_run_that_can_be_read_draws_that_there_is_nothing(tmp_path: Path) -> None:
+def test_unreadable_set_draws_a_message(tmp_path: Path) -> None:
     rank(0).save(tmp_path / "job" / "rank0")
     (tmp_path / "job" / "rank0" / "kernels.parquet").write_bytes(b"")
     job = npuprof.load_set(tmp_path / "job")

@@ -37,7 +37,7 @@ def test_the_folder_of_the_trace_handler_is_a_set_of_ranks(runs: ProfileSet) -> 
 
 
 @pytest.mark.slow
-def test_ranks_wait_for_the_slow_one_as_long_as_it_is_slower(runs: ProfileSet) -> None:
+def test_ranks_wait_as_long_as_the_slow_one(runs: ProfileSet) -> None:
     waits = runs.waits()
     of_reduce = waits[waits["op_type"] == "allreduce"]
     for rank in runs.ranks:
@@ -95,7 +95,7 @@ def test_cycles_of_a_worker_are_runs_of_its_rank(tmp_path: Path) -> None:
     assert runs.notes["severity"].tolist() == ["info"]  # each rank has three runs
 
 
-def test_ranks_are_known_by_the_names_of_files_where_the_traces_do_not_tell(tmp_path: Path) -> None:
+def test_file_names_tell_ranks(tmp_path: Path) -> None:
     for rank in (3, 11):
         trace = KinetoTrace(head={"schemaVersion": 1})
         trace.operator("aten::mm", 1, 2, 3)
@@ -127,7 +127,7 @@ def test_one_trace_in_a_folder_is_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_of_folders_and_an_archive_of_one_are_read_alike(tmp_path: Path) -> None:
+def test_folder_and_archive_read_alike(tmp_path: Path) -> None:
     job = TorchJob((100, 150), steps=1)
     for rank in range(2):
         job.write(tmp_path / "job" / f"node{rank}", name=f"{rank}-of-{{rank}}.json")
@@ -146,7 +146,7 @@ def test_traces_of_jobs_of_other_sizes_are_refused_with_their_names(tmp_path: Pa
         npuprof.load(tmp_path)
 
 
-def test_two_workers_that_are_one_rank_at_the_same_time_are_refused(tmp_path: Path) -> None:
+def test_two_workers_of_one_rank_are_refused(tmp_path: Path) -> None:
     TorchJob((100, 150), steps=1).write(tmp_path)
     TorchJob((100, 150), steps=1).write(tmp_path, name="node-2_{process}.{time}.pt.trace.json")
     with pytest.raises(SourceError, match="node-1_700 and node-2_700 are both rank 0 at the same time"):
@@ -154,7 +154,7 @@ def test_two_workers_that_are_one_rank_at_the_same_time_are_refused(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_job_that_was_started_again_in_the_same_folder_is_a_further_run(tmp_path: Path) -> None:
+def test_restarted_job_is_a_further_run(tmp_path: Path) -> None:
     TorchJob((100, 150), steps=2).write(tmp_path, cycles=2)
     again = TorchJob((100, 150), steps=2).write(
         tmp_path / "again", cycles=4, name="node-1_9{process}.{time}.pt.trace.json"

@@ -52,7 +52,7 @@ def test_a_number_that_begins_again_after_a_recording_is_another_process(lines: 
     assert len(listed) == expected
 
 
-def test_the_file_is_read_back_and_a_damaged_field_is_its_default(tmp_path: Path) -> None:
+def test_damaged_field_reads_as_default(tmp_path: Path) -> None:
     JobFile(name="train", options={"level": 1}, pid=3, started_ns=5, notebook="x", notebook_worked=True).write(tmp_path)
     file = JobFile.read(tmp_path)
     assert file is not None

@@ -197,7 +197,7 @@ def _with_stacks(*frames: str) -> Profile:
     return profile(run, code={"<cell [3]>": _CELL_TEXT, "/home/me/model.py": _MODEL_TEXT})
 
 
-def test_a_file_that_stacks_name_below_a_folder_of_the_path_is_the_recorded_one() -> None:
+def test_stacks_name_the_recorded_file() -> None:
     frame = _with_stacks("/home/me/model.py(6): forward", "model.py(7): forward").code().to_frame()
     assert frame["file"].dropna().unique().tolist() == ["<cell [3]>", "/home/me/model.py"]
     assert frame["line"].tolist()[:-1] == [1, 2, 3, 4, 5, 6, 7]

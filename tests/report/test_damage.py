@@ -48,7 +48,7 @@ def test_rows_that_are_left_out_mark_the_figures_of_their_tables() -> None:
     assert marked(figures, damaged_tables(frame)) == wanted
 
 
-def test_a_loss_that_names_no_table_may_be_of_any_and_those_with_figures_come_first() -> None:
+def test_losses_with_figures_come_first() -> None:
     notes = _notes()
     for number in range(3):
         notes.warning(f"trace{'abc'[number]}.json", "it was cut", lacks=ANY)

@@ -189,9 +189,7 @@ def _find_npuprof() -> None:
 
 
 @pytest.mark.long
-def test_engines_without_npuprof_or_that_do_not_answer_are_named_and_the_others_stay(
-    client: Any, tmp_path: Path
-) -> None:
+def test_silent_engines_are_named(client: Any, tmp_path: Path) -> None:
     late_s = pace.seconds(5)
     client[1].apply_sync(_lose_npuprof)
     free = tmp_path / "free"

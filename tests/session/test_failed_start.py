@@ -18,7 +18,7 @@ from tests.full_disk import small_disk
 
 
 @pytest.mark.parametrize("free_kib", [4, 8, 16, 32])
-def test_a_start_on_a_nearly_full_disk_leaves_nothing_and_says_why(tmp_path: Path, free_kib: int) -> None:
+def test_nearly_full_disk_refuses_the_start(tmp_path: Path, free_kib: int) -> None:
     with small_disk(tmp_path / "disk", 1 << 20) as disk:
         (disk / "there").mkdir()
         room = os.statvfs(disk)

@@ -70,9 +70,7 @@ def interrupt_when(happened: threading.Event) -> None:
     threading.Thread(target=interrupt, daemon=True).start()
 
 
-def test_an_interrupt_ends_the_waiting_and_keeps_the_recording_and_the_collector_to_itself(
-    slow: Slow, tmp_path: Path
-) -> None:
+def test_interrupt_keeps_recording_and_collector(slow: Slow, tmp_path: Path) -> None:
     run = session(slow, tmp_path).start()
     interrupt_when(slow.stopping)
     with pytest.raises(KeyboardInterrupt):

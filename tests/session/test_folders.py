@@ -23,7 +23,7 @@ def _recording(folder: Path, name: str, **facts: object) -> Recording:
     return recording
 
 
-def test_the_newest_come_first_and_what_is_no_recording_is_left_out(tmp_path: Path) -> None:
+def test_newest_recordings_come_first(tmp_path: Path) -> None:
     for at, name in enumerate(("one", "two", "three")):
         _recording(tmp_path, name)
         os.utime(tmp_path / name / "recording.json", ns=(at, at))

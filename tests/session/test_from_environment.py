@@ -44,7 +44,7 @@ def _ours(output: Path, **options: Any) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_it_collects_from_the_import_to_the_end_and_says_where_the_recording_is(tmp_path: Path) -> None:
+def test_collects_from_import_to_end(tmp_path: Path) -> None:
     done = _run(tmp_path, _ours(tmp_path / "out", name="env"))
     assert (done.returncode, done.stdout) == (0, "the program ran\n")
     (recording,) = (tmp_path / "out").iterdir()
@@ -114,7 +114,7 @@ def test_where_an_import_will_decide_the_session_begins_with_it(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_an_import_that_fails_is_the_programs_and_others_are_still_awaited(tmp_path: Path) -> None:
+def test_failing_import_is_the_programs(tmp_path: Path) -> None:
     done = _run_awaiting(
         tmp_path, "try:\n    import mindspore\nexcept ImportError as error:\n    print(error)\nimport acl"
     )
@@ -170,7 +170,7 @@ def test_mindspores_variable_is_understood_where_mindspore_is_not_installed(
 
 
 @pytest.mark.slow
-def test_what_a_front_end_lacks_of_mindspores_variable_is_reported_and_the_rest_runs(tmp_path: Path) -> None:
+def test_lacking_mindspore_options_are_reported(tmp_path: Path) -> None:
     asked = {"start": True, "output_path": str(tmp_path / "out"), "parallel_strategy": True, "l2_cache": True}
     done = _run(tmp_path, {"MS_PROFILER_OPTIONS": json.dumps(asked)})
     assert (done.returncode, done.stdout) == (0, "the program ran\n")

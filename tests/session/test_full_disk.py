@@ -73,7 +73,7 @@ def _loaded_elsewhere(directory: Path) -> dict[str, object]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", _ERRORS)
-def test_a_disk_that_fails_from_the_middle_on_costs_nothing_of_the_report(tmp_path: Path, number: int) -> None:
+def test_disk_failing_halfway_keeps_the_report(tmp_path: Path, number: int) -> None:
     run = _Run(tmp_path)
     run.steps(2)
     with refusing(run.directory, number):
@@ -89,7 +89,7 @@ def test_a_disk_that_fails_from_the_middle_on_costs_nothing_of_the_report(tmp_pa
 
 
 @pytest.mark.parametrize("number", _ERRORS)
-def test_a_disk_that_fails_at_the_stop_alone_costs_nothing_of_the_report(tmp_path: Path, number: int) -> None:
+def test_disk_failing_at_stop_keeps_the_report(tmp_path: Path, number: int) -> None:
     run = _Run(tmp_path)
     run.steps(_STEPS)
     with refusing(run.directory, number):
@@ -100,7 +100,7 @@ def test_a_disk_that_fails_at_the_stop_alone_costs_nothing_of_the_report(tmp_pat
 
 
 @pytest.mark.parametrize("number", _ERRORS)
-def test_what_was_in_memory_is_written_as_soon_as_it_can_be(tmp_path: Path, number: int) -> None:
+def test_memory_is_written_as_soon_as_possible(tmp_path: Path, number: int) -> None:
     run = _Run(tmp_path)
     run.steps(1)
     with refusing(run.directory, number):
@@ -118,9 +118,7 @@ def test_what_was_in_memory_is_written_as_soon_as_it_can_be(tmp_path: Path, numb
 
 
 @pytest.mark.parametrize("number", _ERRORS)
-def test_a_disk_that_is_mended_before_the_stop_lacks_nothing_but_what_the_front_end_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_mended_disk_lacks_only_front_end_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr("npuprof.recordings.journal._AGAIN_S", 0.0)
     run = _Run(tmp_path)
     run.steps(2)
@@ -178,7 +176,7 @@ def test_a_recording_that_was_deleted_meanwhile_is_not_made_again(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_full_disk_still_takes_the_end_of_the_run_in_its_place(tmp_path: Path) -> None:
+def test_full_disk_still_takes_the_runs_end(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 1 << 20) as disk:
         run = _Run(disk / "out")
         run.steps(_STEPS)
@@ -195,7 +193,7 @@ def test_a_full_disk_still_takes_the_end_of_the_run_in_its_place(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_simulated_run_on_a_disk_that_fills_up_keeps_its_times_steps_and_markers(tmp_path: Path) -> None:
+def test_simulated_run_survives_a_full_disk(tmp_path: Path) -> None:
     from npuprof.simulator import npu
 
     count = 300

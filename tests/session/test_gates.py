@@ -54,7 +54,7 @@ def test_a_gate_compares_the_last_run(ended: Runs) -> None:
 
 
 @pytest.mark.slow
-def test_the_best_is_the_shortest_step_of_all_runs_also_of_those_to_read_again(ended: Runs, tmp_path: Path) -> None:
+def test_best_step_counts_reread_runs(ended: Runs, tmp_path: Path) -> None:
     saved = run(100_000_000).save(tmp_path / "saved")
     ended(saved, tmp_path / "deleted", run(300_000_000), run(104_000_000))
     assert gates.require("last <= best * 1.05")

@@ -117,7 +117,7 @@ def test_an_analysis_ends_the_collection(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_analysis_while_a_schedule_waits_takes_the_newest_run_and_the_schedule_goes_on(tmp_path: Path) -> None:
+def test_analysis_of_a_waiting_schedule_takes_the_newest(tmp_path: Path) -> None:
     plan = npuprof.schedule(wait=1, active=1, repeat=2)
     with npuprof.profile(collector="simulator", activities="npu", output=tmp_path, schedule=plan) as prof:
         with pytest.raises(SessionError, match="no step of a session has been recorded"):

@@ -101,7 +101,7 @@ class Taking(FakeCollector):
 
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("warmup", [0, 1])
-def test_python_has_its_interrupts_back_after_a_warm_up_and_a_start(tmp_path: Path, warmup: int) -> None:
+def test_interrupts_return_after_start(tmp_path: Path, warmup: int) -> None:
     collector = Taking()
     plan = schedule(wait=0, warmup=warmup, active=1, repeat=1)
     session = Session(Options(activities=("npu",), output=tmp_path), collector=collector, schedule=plan).start()
@@ -147,7 +147,7 @@ def test_after_an_interrupt_at_any_line_of_a_start_nothing_runs(
 @pytest.mark.long
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.filterwarnings("ignore::npuprof.errors.NpuprofWarning")
-def test_after_an_interrupt_at_any_line_of_a_stop_the_collector_is_stopped_once(
+def test_interrupted_stop_stops_the_collector_once(
     tmp_path: Path, apart: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(active, "_process_lock", threading.RLock())

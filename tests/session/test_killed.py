@@ -126,9 +126,7 @@ def test_a_journal_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert journal.waiting == b""
 
 
-def test_what_a_full_disk_does_not_take_waits_and_follows_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_delays_writes_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuprof.recordings.journal._AGAIN_S", 0.0)
     journal = Journal()
     journal.open(tmp_path / "journal")

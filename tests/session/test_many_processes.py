@@ -43,7 +43,7 @@ def _script(path: Path, text: str) -> Path:
 
 
 @pytest.mark.long
-def test_a_farm_of_200_short_processes_that_start_others_hides_no_rank(tmp_path: Path) -> None:
+def test_farm_of_200_processes_hides_no_rank(tmp_path: Path) -> None:
     work = _script(tmp_path / "work.py", _WORK)
     inner = [sys.executable, "-c", "pass"]
     outer = [sys.executable, "-c", f"import subprocess; subprocess.run({inner!r}, check=True)"]
@@ -105,7 +105,7 @@ _MSRUN = """
 
 
 @pytest.mark.long
-def test_a_stand_in_for_msrun_has_its_workers_as_ranks_and_not_its_scheduler(tmp_path: Path) -> None:
+def test_msrun_workers_are_ranks(tmp_path: Path) -> None:
     work = _script(tmp_path / "work.py", _WORK)
     msrun = tmp_path / "msrun"
     write_python_program(msrun, textwrap.dedent(_MSRUN).lstrip())
@@ -139,7 +139,7 @@ def _environment(folder: Path, *, has_npuprof: bool) -> None:
 
 
 @pytest.mark.long
-def test_environments_of_conda_work_as_before_and_that_with_npuprof_is_profiled(tmp_path: Path) -> None:
+def test_conda_environments_work_as_before(tmp_path: Path) -> None:
     conda = _script(tmp_path / "conda", _CONDA.format(envs=tmp_path / "envs"))
     for name in ("with", "without"):
         _environment(tmp_path / "envs" / name, has_npuprof=name == "with")

@@ -69,7 +69,7 @@ def test_the_processes_of_a_pool_that_ends_them_are_read(tmp_path: Path) -> None
     assert _kernels(_set(session)) == {1: 3}
 
 
-def test_a_forked_child_that_ends_at_once_is_a_rank_and_one_that_runs_a_program_is_none(tmp_path: Path) -> None:
+def test_short_forked_child_is_a_rank(tmp_path: Path) -> None:
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
         if (child := os.fork()) == 0:
             multiply(0)
@@ -83,7 +83,7 @@ def test_a_forked_child_that_ends_at_once_is_a_rank_and_one_that_runs_a_program_
     assert not list((tmp_path / "out").rglob("journal.jsonl"))
 
 
-def test_a_process_that_goes_on_is_told_and_read_when_it_has_ended(tmp_path: Path) -> None:
+def test_continuing_process_is_read_after_its_end(tmp_path: Path) -> None:
     code = (
         "from tests.session.process_work import multiply\nmultiply(0)\n"
         "print(1, flush=True)\nimport sys\nsys.stdin.read()"

@@ -61,7 +61,7 @@ def _set(session: Session) -> ProfileSet:
     return result
 
 
-def test_each_process_is_a_rank_and_its_output_and_environment_are_its_own(tmp_path: Path) -> None:
+def test_process_ranks_keep_output_and_environment(tmp_path: Path) -> None:
     before = dict(os.environ)
     with npuprof.profile(processes=True, output=tmp_path / "out", name="two") as session:
         done = _outputs(_ranks(2, _WORK, tmp_path))
@@ -167,7 +167,7 @@ def test_first_process_is_rank_zero(tmp_path: Path) -> None:
     assert begun[0] > begun[2], "they began to record in the other order"
 
 
-def test_the_process_of_the_block_is_a_row_where_it_used_a_front_end_itself(tmp_path: Path) -> None:
+def test_parent_with_front_end_is_a_row(tmp_path: Path) -> None:
     from npuprof.simulator import npu
 
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
@@ -178,7 +178,7 @@ def test_the_process_of_the_block_is_a_row_where_it_used_a_front_end_itself(tmp_
     assert len(runs.at(1).kernels) == 3
 
 
-def test_a_block_that_starts_nothing_is_a_run_of_itself_and_says_so(tmp_path: Path) -> None:
+def test_block_that_launches_nothing_is_a_run(tmp_path: Path) -> None:
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
         subprocess.run([sys.executable, "-c", "pass"], check=True)
     run = session.result
@@ -206,7 +206,7 @@ def test_a_process_keeps_its_failure_and_the_others_are_complete(tmp_path: Path)
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_process_that_is_ended_by_a_signal_is_read_as_far_as_it_was_written(tmp_path: Path, number: int) -> None:
+def test_signalled_process_is_read_partly(tmp_path: Path, number: int) -> None:
     code = _WORK + f"if os.environ['RANK'] == '1':\n    os.kill(os.getpid(), {int(number)})\n"
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
         done = _outputs(_ranks(2, code, tmp_path))
@@ -235,7 +235,7 @@ def test_the_time_limit_of_a_process_is_its_own(tmp_path: Path) -> None:
     assert len(runs) == 1
 
 
-def test_a_process_that_is_told_twice_to_end_writes_its_recording_and_ends(tmp_path: Path) -> None:
+def test_twice_terminated_process_writes_its_recording(tmp_path: Path) -> None:
     twice = "import subprocess, time\nsubprocess.Popen(['sh', '-c', f'kill {os.getpid()}; kill {os.getpid()}'])\n"
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
         ((_, errors, status),) = _outputs(_ranks(1, _WORK + twice + "time.sleep(600)\n", tmp_path))
@@ -263,7 +263,7 @@ def test_a_sitecustomize_and_a_path_of_the_user_stay(tmp_path: Path) -> None:
     assert (out, errors) == (f"7 {tmp_path / 'sitecustomize.py'} []\n", "")
 
 
-def test_a_folder_of_another_user_or_that_others_may_read_is_not_written_to(tmp_path: Path) -> None:
+def test_foreign_or_shared_folder_is_not_used(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     folder.mkdir(mode=0o755)
     job_folder.make(folder)
@@ -292,7 +292,7 @@ libc.pthread_mutex_lock(mutex)  # never returns, and no handler in Python runs
 """
 
 
-def test_a_process_that_hangs_in_native_code_ends_by_the_signal_and_is_read(tmp_path: Path) -> None:
+def test_hanging_process_ends_by_signal_and_is_read(tmp_path: Path) -> None:
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
         (process,) = _ranks(1, _WORK + _STUCK, tmp_path)
         assert process.stdout is not None
@@ -304,7 +304,7 @@ def test_a_process_that_hangs_in_native_code_ends_by_the_signal_and_is_read(tmp_
     assert len(_set(session)[0].kernels) == 4
 
 
-def test_a_rank_whose_disk_is_full_runs_on_and_the_others_are_complete(tmp_path: Path) -> None:
+def test_full_disk_of_one_rank_spares_others(tmp_path: Path) -> None:
     full = (
         "import os, resource, signal\nif os.environ['RANK'] == '1':\n"
         "    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n    resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))\n"
@@ -351,7 +351,7 @@ def test_an_interrupt_reaches_a_process_as_without_a_profiler(tmp_path: Path) ->
     assert _set(session)[0].info.failed == "KeyboardInterrupt"
 
 
-def test_short_processes_that_the_hook_does_not_reach_are_counted_and_others_are_not(tmp_path: Path) -> None:
+def test_unreached_short_processes_are_counted(tmp_path: Path) -> None:
     begin = subprocess.Popen.__init__
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
         for how in ("-I", "-E", "-S"):
@@ -374,7 +374,7 @@ def test_none_is_missed_or_invented_where_all_tell_of_themselves(tmp_path: Path)
 
 
 @pytest.mark.long
-def test_processes_of_a_shell_that_the_hook_does_not_reach_are_counted(tmp_path: Path) -> None:
+def test_unreached_shell_processes_are_counted(tmp_path: Path) -> None:
     with npuprof.profile(processes=True, output=tmp_path / "out") as session:
         subprocess.run(["sh", "-c", f"'{sys.executable}' -I -c 'import time; time.sleep(4)'; true"], check=True)
     assert session.result.notes["message"].str.contains("1 Python process ran unprofiled, without npuprof's").any()

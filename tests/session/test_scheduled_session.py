@@ -63,7 +63,7 @@ def test_every_run_has_a_result_of_its_own(tmp_path: Path) -> None:
     assert prof.result is prof.results[-1] is npuprof.last()
 
 
-def test_runs_follow_each_other_without_a_pause_where_nothing_is_waited_for(make_session: MakeSession) -> None:
+def test_unsynchronised_runs_follow_without_pause(make_session: MakeSession) -> None:
     collector = FakeCollector()
     with make_session(collector, schedule=schedule(wait=0, active=1, repeat=3)) as session:
         for _ in range(3):
@@ -104,7 +104,7 @@ def test_the_actions_can_be_asked_for(make_session: MakeSession) -> None:
     ]
 
 
-def test_a_warm_up_prepares_all_but_the_start_at_its_own_step(make_session: MakeSession, tmp_path: Path) -> None:
+def test_warm_up_prepares_at_its_own_step(make_session: MakeSession, tmp_path: Path) -> None:
     collector, seen = FakeCollector(), []
     with make_session(collector, schedule=schedule(wait=1, warmup=2, active=1, repeat=2)) as session:
         for _ in range(7):
@@ -132,7 +132,7 @@ def test_a_warm_up_after_which_no_step_is_recorded_leaves_nothing(make_session: 
 
 
 @pytest.mark.slow
-def test_a_session_that_is_forgotten_while_it_warms_up_gives_the_place_back(make_session: MakeSession) -> None:
+def test_forgotten_warm_up_gives_the_place_back(make_session: MakeSession) -> None:
     collector = FakeCollector()
     session = make_session(collector, schedule=schedule(wait=0, warmup=1, active=1)).start()
     del session
@@ -141,7 +141,7 @@ def test_a_session_that_is_forgotten_while_it_warms_up_gives_the_place_back(make
     make_session().start().stop()
 
 
-def test_a_warm_up_that_fails_is_reported_and_the_start_is_tried_all_the_same(make_session: MakeSession) -> None:
+def test_failing_warm_up_is_reported_and_start_tried(make_session: MakeSession) -> None:
     collector = FakeCollector(fail={"warmup": CollectorError("cold")})
     with make_session(collector, schedule=schedule(wait=1, warmup=1, active=1, repeat=1)) as session:
         with pytest.warns(NpuprofWarning, match="step 1 is not a warm-up: cold"):
@@ -192,7 +192,7 @@ def test_a_schedule_without_step_is_reported(make_session: MakeSession) -> None:
         pass
 
 
-def test_a_block_that_records_no_step_ends_without_an_error_and_keeps_the_blocks_own(make_session: MakeSession) -> None:
+def test_block_without_steps_ends_quietly(make_session: MakeSession) -> None:
     with (
         pytest.warns(NpuprofWarning),
         pytest.raises(ZeroDivisionError),
@@ -214,7 +214,7 @@ def test_a_step_outside_is_an_error(make_session: MakeSession) -> None:
         session.step()
 
 
-def test_a_front_end_that_refuses_is_reported_at_the_start_not_at_the_first_recorded_step(
+def test_front_end_refuses_at_the_start(
     make_session: MakeSession,
 ) -> None:
     session = make_session(FakeCollector(fail={"check": CollectorError("absent")}), schedule=schedule(wait=5, active=1))
@@ -223,7 +223,7 @@ def test_a_front_end_that_refuses_is_reported_at_the_start_not_at_the_first_reco
     assert not session.active
 
 
-def test_a_start_that_fails_at_a_step_does_not_reach_the_loop(make_session: MakeSession) -> None:
+def test_failed_start_at_a_step_spares_the_loop(make_session: MakeSession) -> None:
     collector = FakeCollector()
     with make_session(collector, schedule=schedule(wait=1, active=1, repeat=2)) as session:
         collector.fail["start"] = CollectorError("busy")
@@ -273,7 +273,7 @@ def test_a_with_block_starts_the_session_whatever_start_profile_says(tmp_path: P
     assert not session.active
 
 
-def test_metadata_goes_to_its_run_and_what_was_added_before_the_start_to_every_run(make_session: MakeSession) -> None:
+def test_metadata_goes_to_its_run(make_session: MakeSession) -> None:
     session = make_session(schedule=schedule(wait=1, active=1, repeat=3))
     session.add_metadata("before", 1)
     session.start()
@@ -313,7 +313,7 @@ def test_metadata_that_no_run_follows_is_reported(make_session: MakeSession) -> 
     assert session.recording.metadata == {}
 
 
-def test_a_front_end_that_fails_at_a_step_does_not_end_the_loop(make_session: MakeSession) -> None:
+def test_failing_front_end_keeps_the_loop(make_session: MakeSession) -> None:
     session = make_session(FakeCollector(fail={"step": RuntimeError("no marks left")})).start()
     with pytest.warns(NpuprofWarning, match="does not know of step 1: RuntimeError: no marks left"):
         session.step()

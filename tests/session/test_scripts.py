@@ -58,7 +58,7 @@ def _run(folder: Path, *arguments: str, **options: object) -> tuple[npuprof.Prof
 
 
 @pytest.mark.slow
-def test_the_loop_of_a_script_makes_steps_and_its_lines_have_their_costs(tmp_path: Path) -> None:
+def test_script_loop_makes_steps_and_costs(tmp_path: Path) -> None:
     run, shown = _run(tmp_path, "a")
     assert shown == "begins a The text of the module.\n"
     assert run.info.simulated
@@ -87,7 +87,7 @@ def test_a_script_that_fails_shows_its_traceback_alone_and_is_kept(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_script_without_lines_and_steps_is_untouched_and_its_status_is_kept(tmp_path: Path) -> None:
+def test_script_without_lines_is_untouched(tmp_path: Path) -> None:
     run, _ = _run(tmp_path, "a", "b", "c", steps=False, lines=False)
     assert run.info.failed == "SystemExit: 2"
     assert not len(run.statements)

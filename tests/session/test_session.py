@@ -108,9 +108,7 @@ def test_a_start_that_fails_leaves_nothing_behind(make_session: MakeSession, tmp
     make_session().start().stop()
 
 
-def test_a_start_that_fails_keeps_the_output_directory_that_was_there_or_is_not_empty(
-    make_session: MakeSession, tmp_path: Path
-) -> None:
+def test_failed_start_keeps_the_output_directory(make_session: MakeSession, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(CollectorError, match="busy"):
         make_session(FakeCollector(fail={"start": CollectorError("busy")})).start()
@@ -134,9 +132,7 @@ def test_a_failed_stop_keeps_the_recording_and_is_reported(make_session: MakeSes
 
 
 @pytest.mark.slow
-def test_what_the_sampler_of_stacks_missed_is_no_error_of_the_front_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sampler_losses_are_no_front_end_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop = PythonStacks.stop
     monkeypatch.setattr(PythonStacks, "stop", lambda self: [*stop(self), "stacks were cut"])
     with npuprof.profile(collector="simulator", output=tmp_path) as session:
@@ -273,7 +269,7 @@ def test_starts_from_many_threads_give_one_session(make_session: MakeSession) ->
         ("auto", "cpu", "the activities ask for nothing else", r"collector python stacks \(the activities"),
     ],
 )
-def test_the_report_says_which_front_end_and_why_where_nobody_asked_for_it(
+def test_report_names_the_chosen_front_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, collector: str, activities: str, reason: str, shown: str
 ) -> None:
     for package in ("torch_npu", "mindspore", "npu_bridge", "npu_device"):
@@ -318,9 +314,7 @@ def test_step_and_metadata_need_a_collecting_session(make_session: MakeSession) 
 
 
 @pytest.mark.parametrize("collecting", [False, True])
-def test_a_marker_that_is_no_text_is_refused_whether_it_is_collected_or_not(
-    make_session: MakeSession, collecting: bool
-) -> None:
+def test_marker_must_be_text(make_session: MakeSession, collecting: bool) -> None:
     epoch: Any = 3
     share: Any = 0.5
     with make_session() if collecting else nullcontext():
@@ -396,14 +390,14 @@ def test_a_clock_that_is_set_during_the_run_changes_no_duration(
     assert told in note.message
 
 
-def test_a_clock_that_is_only_kept_in_time_is_not_worth_a_note(tmp_path: Path, clock: FakeClock) -> None:
+def test_disciplined_clock_needs_no_note(tmp_path: Path, clock: FakeClock) -> None:
     with Session(Options(activities=("cpu",), output=tmp_path), clock=clock) as session:
         clock.advance(3_600_000_000_000)
         clock.epoch_ns += 3_600_000_000_000 // 2_000
     assert session.recording.clock_step_ns == 0
 
 
-def test_a_run_that_ends_before_it_begins_has_the_length_of_its_rows(tmp_path: Path, clock: FakeClock) -> None:
+def test_run_ending_before_its_begin_has_its_rows(tmp_path: Path, clock: FakeClock) -> None:
     with Session(Options(activities=("cpu",), output=tmp_path), clock=clock) as session:
         clock.advance(1_000)
         session.step()

@@ -167,7 +167,7 @@ def test_closing_twice_closes_once(tmp_path: Path, model: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_callback_that_fails_is_reported_once_and_the_rows_are_kept(tmp_path: Path, model: int) -> None:
+def test_failing_callback_is_reported_once(tmp_path: Path, model: int) -> None:
     calls: list[int] = []
 
     def broken(batch: object) -> None:
@@ -307,7 +307,7 @@ def test_every_order_and_spelling_is_understood(code_first: bool, spelling: str,
 
 
 @pytest.mark.slow
-def test_a_number_of_a_file_that_the_library_closed_is_left_to_its_new_owner() -> None:
+def test_closed_descriptor_stays_with_its_owner() -> None:
     module = other(code_first=False, spelling="model_unsubscribe")
     stream = ModelStream(module, [3], SystemClock())
     os.close(module.prof._pipe)

@@ -141,7 +141,7 @@ def test_a_rank_that_crashes_leaves_the_others_complete(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_process_with_a_profiler_of_its_own_keeps_it_and_its_status(tmp_path: Path) -> None:
+def test_process_keeps_its_own_profiler(tmp_path: Path) -> None:
     own = (
         "import torch\nfrom torch.profiler import profile\ntorch.ones(4) @ torch.ones(4)\n"
         "with profile() as own:\n    torch.ones(5) @ torch.ones(5)\nassert len(own.events())\n"
@@ -153,7 +153,7 @@ def test_a_process_with_a_profiler_of_its_own_keeps_it_and_its_status(tmp_path: 
 
 
 @pytest.mark.long
-def test_workers_that_load_data_are_no_ranks_unless_they_are_asked_for(tmp_path: Path) -> None:
+def test_loading_workers_are_no_ranks(tmp_path: Path) -> None:
     script = (
         "import torch\nfrom torch.utils.data import DataLoader\n"
         "for batch in DataLoader(torch.ones(8, 2), batch_size=4, num_workers=2):\n    batch.sum()\n"

@@ -59,9 +59,7 @@ def _programs(draw: st.DrawFn) -> list[tuple[str, int]]:
 
 
 @given(_programs(), st.booleans())
-def test_only_host_work_and_waits_take_time_and_emulation_is_left_out(
-    program: list[tuple[str, int]], recording: bool
-) -> None:
+def test_only_host_work_and_waits_take_time(program: list[tuple[str, int]], recording: bool) -> None:
     system = FakeClock()
     clock = EmulationClock(system)
     if recording:
@@ -117,7 +115,7 @@ def test_it_stands_still_for_every_thread_while_one_emulates() -> None:
     assert clock.monotonic_raw_ns() == now_ns + 3 * _US
 
 
-def test_an_emulation_that_outlives_the_recording_or_fails_does_not_stop_the_clock() -> None:
+def test_long_emulation_does_not_stop_the_clock() -> None:
     system = FakeClock()
     clock = EmulationClock(system)
     clock.begin_recording()
@@ -165,9 +163,7 @@ def slow_computer(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 
 
 @pytest.mark.slow
-def test_a_recording_holds_the_times_of_the_model_and_says_how_much_it_leaves_out(
-    slow_computer: FakeClock, tmp_path: Path
-) -> None:
+def test_recording_states_left_out_emulation(slow_computer: FakeClock, tmp_path: Path) -> None:
     npu = simulator.current().device(0)
     with Session(Options(level=1, collector="simulator", output=tmp_path)) as session:
         began_ns = slow_computer.now_ns

@@ -153,7 +153,7 @@ def test_threads_can_launch_at_once(machine: Simulator) -> None:
     assert all(before.end_tick <= after.start_tick for before, after in itertools.pairwise(ordered))
 
 
-def test_a_matrix_product_is_bound_by_the_cube_and_an_addition_by_memory() -> None:
+def test_product_is_cube_bound_and_addition_memory_bound() -> None:
     chip = CHIPS["910B"]
     big = Tensor((8192, 8192), "float16")
     size = big.size_bytes

@@ -40,7 +40,7 @@ def test_a_block_has_its_totals_and_a_release_a_negative_size(tmp_path: Path) ->
         )
 
 
-def test_texts_are_left_out_where_there_are_none_and_odd_ones_are_written(tmp_path: Path) -> None:
+def test_odd_texts_are_written(tmp_path: Path) -> None:
     files = FrameworkFiles(tmp_path)
     files.call(OperatorCall("x\ud800", 7, 0, 1))
     files.flush()

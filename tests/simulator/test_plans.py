@@ -22,13 +22,13 @@ def duration_ns(of: Plan) -> int:
     return sum(stage.duration_ns for stage in of.stages)
 
 
-def test_the_cost_of_a_step_is_its_latency_and_its_bytes_at_the_bandwidth() -> None:
+def test_step_costs_latency_and_bandwidth() -> None:
     assert HCCS.duration_ns(0) == HCCS.latency_ns
     assert HCCS.duration_ns(28_000) == HCCS.latency_ns + 1000
     assert ROCE.duration_ns(MIB) > HCCS.duration_ns(MIB)
 
 
-def test_a_server_is_a_mesh_in_which_all_links_work_at_once() -> None:
+def test_links_of_a_server_work_at_once() -> None:
     found = plan("all_reduce", range(4), 1, 4 * MIB, Topology())
     scatter, gather = found.stages
     assert found.algorithm == "MESH"

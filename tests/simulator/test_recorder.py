@@ -66,7 +66,7 @@ def test_counters_give_back_the_roofline(record: Record) -> None:
     assert max(counters) < cycles
 
 
-def test_a_mixed_kernel_has_an_inner_task_and_counters_of_its_helpers(record: Record) -> None:
+def test_mixed_kernel_has_inner_task_and_counters(record: Record) -> None:
     recording = record(
         lambda machine: machine.device(0).launch("FlashAttentionScore", core="MIX_AIC", block_num=3, flops=10**9)
     )
@@ -81,7 +81,7 @@ def test_a_mixed_kernel_has_an_inner_task_and_counters_of_its_helpers(record: Re
     assert (track.task_type, track.blocks, track.mix) == (108, 3, 2)
 
 
-def test_a_vector_kernel_that_is_launched_as_a_mixed_one_keeps_no_cube_core_busy(record: Record) -> None:
+def test_vector_kernel_keeps_no_cube_busy(record: Record) -> None:
     recording = record(lambda machine: machine.device(0).launch("LpNormV2", core="MIX_AIV", block_num=48, flops=10**6))
     assert [row.function for row in reading.soc(recording)] == [0, 0b100010, 1, 0b100011]
     (context,) = reading.cut(reading.stream(recording, "ffts_profile.data.0"), 128)

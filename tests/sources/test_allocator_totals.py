@@ -44,7 +44,7 @@ def test_totals_that_follow_from_each_other_are_no_loss() -> None:
 
 
 @pytest.mark.parametrize("gone", range(1, len(_CHANGES) - 1))
-def test_an_event_that_is_missing_is_told_with_its_share_of_the_bytes(gone: int) -> None:
+def test_missing_event_has_its_share_of_bytes(gone: int) -> None:
     left = [at for at in range(len(_CHANGES)) if at != gone]
     ((count, message),) = _noted([_CHANGES[at] for at in left], [_TOTALS[at] for at in left])
     assert count == 1
@@ -52,7 +52,7 @@ def test_an_event_that_is_missing_is_told_with_its_share_of_the_bytes(gone: int)
     assert f"of {abs(_CHANGES[gone])} B (" in message
 
 
-def test_events_of_threads_in_another_order_are_no_loss_unless_one_is_missing_there() -> None:
+def test_reordered_events_are_no_loss() -> None:
     order = [0, 2, 1, 3, 5, 4, 7, 6]
     assert _noted([_CHANGES[at] for at in order], [_TOTALS[at] for at in order]) == []
     order = [0, 2, 1, 5, 4, 7, 6]
@@ -111,7 +111,7 @@ def _of_memory(read: Reader, run: Framework) -> list[str]:
     return [text for text in notes["message"] if _UNEXPLAINED in text or _SILENT in text]
 
 
-def test_blocks_that_end_by_release_and_end_of_use_explain_the_totals(read: Reader) -> None:
+def test_released_blocks_explain_the_totals(read: Reader) -> None:
     assert _of_memory(read, _raw()) == []
     run = Framework()  # a block of before the recording, released before it too
     run.block(10, IDLE, 0x1000, -64, (500, 2048, 436))
@@ -127,7 +127,7 @@ def test_a_lost_allocation_of_torch_npu_is_told(read: Reader, gone: int) -> None
     assert _UNEXPLAINED in message
 
 
-def test_a_file_of_torch_npu_that_ends_early_is_told_by_operators_that_allocate(read: Reader) -> None:
+def test_allocating_operators_reveal_a_short_file(read: Reader) -> None:
     (message,) = _of_memory(read, _raw(until=15))
     assert _SILENT in message
 

@@ -181,7 +181,7 @@ def _raw_only(root: Path) -> Path:
     return data.parents[1]
 
 
-def test_a_result_that_was_not_parsed_names_the_vendors_commands_and_our_own_way(tmp_path: Path) -> None:
+def test_unparsed_result_names_commands(tmp_path: Path) -> None:
     path = _raw_only(tmp_path)
     with pytest.raises(SourceError) as raised:
         npuprof.load(path, source="parsed")

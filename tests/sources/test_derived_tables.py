@@ -74,7 +74,7 @@ def test_intervals_that_contradict_the_rows_are_reported() -> None:
 
 
 @pytest.mark.slow
-def test_steps_in_which_the_vendor_counted_the_tasks_of_operators_are_reported() -> None:
+def test_counted_operator_steps_are_reported() -> None:
     step = pd.array([1, 1], "Int64")
     tables_of_run = {
         "communication": rows("communication", [(0, 10_000), (20_000, 30_000)], step=step),
@@ -150,7 +150,7 @@ def test_an_analysis_of_all_ranks_has_a_row_for_each() -> None:
     assert [(one.label, one.computing_ns, one.span_ns) for one in devices] == [("rank 0", 6, 9), ("rank 1", 7, 10)]
 
 
-def test_steps_that_overlap_are_noted_and_their_parts_add_up_to_what_they_cover() -> None:
+def test_overlapping_steps_are_noted() -> None:
     spans = [(0, 60_000), (60_000, 100_000), (40_000, 90_000)]
     steps = rows("steps", spans, step=[1, 2, 3])
     decoded = run(kernels=rows("kernels", [(10_000, 20_000)]), steps=steps.drop(columns="device_id"))

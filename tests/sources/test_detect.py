@@ -55,7 +55,7 @@ def test_a_path_that_cannot_be_read_says_what_it_is(tmp_path: Path, kind: str, t
 
 
 @pytest.mark.parametrize("name", ["op_summary_1.csv", "kernel_details (1).csv"])
-def test_a_folder_of_files_under_other_names_tells_those_that_can_be_read(tmp_path: Path, name: str) -> None:
+def test_renamed_files_list_readable_ones(tmp_path: Path, name: str) -> None:
     text = "Op Name,Task Type,Task Start Time(us),Task Duration(us)\nAdd,AI_CORE,1000,500\n"
     (tmp_path / name).write_text(text)
     (tmp_path / "holiday.csv").write_text("day,place\n1,sea\n")
@@ -98,7 +98,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(
 @pytest.mark.parametrize(
     "piece", ["host", "device_0", "device_0/data", "host/info.json", "host/data/unaging.additional.hash_dic.slice_0"]
 )
-def test_a_piece_of_raw_data_names_what_it_is_a_part_of(tmp_path: Path, piece: str) -> None:
+def test_raw_piece_names_its_whole(tmp_path: Path, piece: str) -> None:
     path = synthesise(tmp_path, launches=3)
     with pytest.raises(SourceError, match=f"it is a part of {re.escape(str(path))}, which can be read: give that"):
         npuprof.load(path / piece)
@@ -130,7 +130,7 @@ def test_a_directory_around_one_run_is_that_run(samples: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_recording_without_its_own_file_is_read_as_far_as_it_goes_and_reported(tmp_path: Path) -> None:
+def test_recording_without_its_own_file_is_read(tmp_path: Path) -> None:
     synthesise(tmp_path / "run", launches=3)
     assert not npuprof.load(tmp_path / "run").notes["message"].str.contains("recording.json").any()
     (tmp_path / "run" / "python_stacks.parquet").write_bytes(b"")

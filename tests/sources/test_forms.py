@@ -162,7 +162,7 @@ def test_components_of_memory_and_what_they_hold_are_the_same(samples: Path) -> 
     assert np.abs(times["database"] - times["raw"]).max() < 256
 
 
-def test_a_mark_with_a_device_side_has_its_number_in_raw_data_and_in_a_database(samples: Path) -> None:
+def test_device_mark_has_one_number_everywhere(samples: Path) -> None:
     marks = {
         form: frame.set_index("message")["id"]
         for form, frame in _tables(_forms(samples, "everything"), "marks").items()

@@ -70,7 +70,7 @@ def ranks_of(decoded: Decoded) -> list[tuple[Any, Any]]:
     return list(zip(*sides, strict=True))
 
 
-def test_members_are_known_by_the_name_of_a_group_or_its_hash() -> None:
+def test_members_are_known_by_name_or_hash() -> None:
     told = info(pipeline=[2, 6], world=list(range(8)))
     for pipeline in (PIPELINE, str(hash_of(PIPELINE))):
         decoded = run(6, {pipeline: (1, [0, 1]), WORLD: (6, [7])}, parallel_group_info=told)
@@ -87,7 +87,7 @@ def test_a_timeline_names_its_groups_only_in_the_names_of_operators() -> None:
     assert ranks_of(decoded) == [(6, 2)]
 
 
-def test_without_metadata_only_the_runs_own_rank_is_known_and_a_note_says_so() -> None:
+def test_without_metadata_the_rank_is_its_own() -> None:
     decoded = run(6, {PIPELINE: (1, [0]), "other": (0, [1])})
     assert ranks_of(decoded) == [(6, None), (6, None)]
     (note,) = decoded.notes.to_frame().to_dict("records")
@@ -98,7 +98,7 @@ def test_without_metadata_only_the_runs_own_rank_is_known_and_a_note_says_so() -
     assert traffic["dst_rank"].tolist() == [f"0 of …{PIPELINE[-3:]}", "1 of …her"]
 
 
-def test_the_largest_group_is_taken_for_all_ranks_unless_the_own_number_says_otherwise() -> None:
+def test_largest_group_is_all_ranks() -> None:
     decoded = run(0, {PIPELINE: (0, [1]), WORLD: (0, [1, 2, 3])})
     assert ranks_of(decoded) == [(0, None), (0, 1), (0, 2), (0, 3)]
     assert str(hash_of(WORLD)) in decoded.notes.to_frame()["message"].iloc[-1]
@@ -106,13 +106,13 @@ def test_the_largest_group_is_taken_for_all_ranks_unless_the_own_number_says_oth
     assert ranks_of(run(0, {PIPELINE: (0, [1]), WORLD: (0, [1])})) == [(0, None), (0, None)]
 
 
-def test_a_group_of_as_many_as_there_are_ranks_is_all_of_them() -> None:
+def test_group_of_all_ranks_is_recognised() -> None:
     decoded = run(0, {PIPELINE: (0, [1, 2]), WORLD: (0, [2])}, distributed_args={"world_size": 3})
     assert ranks_of(decoded) == [(0, 1), (0, 2), (0, 2)]
     assert not len(decoded.notes)
 
 
-def test_members_are_in_order_so_that_a_rank_number_gives_those_before_it() -> None:
+def test_members_are_in_order() -> None:
     assert ranks_of(run(1, {PIPELINE: (1, [0, 2]), WORLD: (1, [0, 2])})) == [(1, 0), (1, None)] * 2
 
 

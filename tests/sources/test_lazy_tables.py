@@ -89,7 +89,7 @@ def _run(path: Path) -> DetectedResult:
     return run
 
 
-def test_a_table_is_made_when_it_is_touched_and_only_once_by_many_threads() -> None:
+def test_table_is_made_once_by_many_threads() -> None:
     made: list[str] = []
     lazy, _ = _lazy(made)
     assert list(lazy.pending) == ["marks", "steps"]
@@ -128,7 +128,7 @@ def test_notes_are_in_the_order_of_tables_whatever_was_touched_first() -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupt_at_any_line_loses_no_note_and_counts_none_twice() -> None:
+def test_interrupt_loses_no_note() -> None:
     expected = _lazy([])
     expected[0].make_all()
     line = 0
@@ -199,7 +199,7 @@ def test_too_little_memory_for_a_table_is_told_as_when_loading(tmp_path: Path, m
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["minimal", "everything", "model_step", "sliced_2k"])
-def test_raw_samples_are_the_same_in_any_order_and_so_they_are_saved(samples: Path, tmp_path: Path, name: str) -> None:
+def test_raw_samples_are_saved_in_any_order(samples: Path, tmp_path: Path, name: str) -> None:
     run = _run(next((samples / "raw" / name).glob("PROF_*")))
     expected = Profile(decode_run(run))
     _assert_equal_in_any_order(run, expected)
@@ -227,9 +227,7 @@ def _saved_step(folder: Path) -> Path:
     return Profile(Decoded(factories.profile(5), factories.info(), Notes())).save(folder / "saved")
 
 
-def test_each_table_of_a_saved_profile_is_read_when_it_is_touched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_saved_tables_are_read_when_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _saved_step(tmp_path)
     monkeypatch.chdir(tmp_path)
     run = npuprof.load("saved")
@@ -240,7 +238,7 @@ def test_each_table_of_a_saved_profile_is_read_when_it_is_touched(
     assert set(run.tables.pending) == {file.stem for file in path.glob("*.parquet")} - {"kernels"}
 
 
-def test_a_file_of_a_saved_profile_that_went_away_meanwhile_is_named_and_may_come_back(tmp_path: Path) -> None:
+def test_missing_saved_file_is_named_and_may_return(tmp_path: Path) -> None:
     path = _saved_step(tmp_path)
     run = npuprof.load(path)
     touches: list[Callable[[], object]] = [lambda: run.kernels, lambda: run.notes]

@@ -51,9 +51,7 @@ def test_a_whole_result_lacks_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stacks", [True, False])
-def test_a_timeline_without_python_calls_is_told_where_the_options_call_for_stacks(
-    tmp_path: Path, *, stacks: bool
-) -> None:
+def test_missing_python_calls_are_told(tmp_path: Path, *, stacks: bool) -> None:
     output = tmp_path / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)
     trace = small_trace()
@@ -117,7 +115,7 @@ def test_a_damaged_database_beside_a_whole_text_result_is_a_warning(tmp_path: Pa
     assert notes.loc[_MAIN, "message"].startswith(f"the file is {damage}: what is shown comes from other files")
 
 
-def test_of_a_rank_of_which_only_sums_were_copied_the_missing_files_are_a_warning(tmp_path: Path) -> None:
+def test_rank_of_sums_alone_warns_of_files(tmp_path: Path) -> None:
     root = _describe(whole_result(tmp_path))
     for name in ("trace_view.json", "kernel_details.csv", "op_statistic.csv"):
         (root / "ASCEND_PROFILER_OUTPUT" / name).unlink()
@@ -172,7 +170,7 @@ def test_a_lost_file_of_the_framework_is_an_error(tmp_path: Path, file: str, dam
 
 
 @pytest.mark.parametrize("file", _CONTENT)
-def test_a_file_of_the_framework_that_the_options_do_not_call_for_is_not_missing(tmp_path: Path, file: str) -> None:
+def test_unrequested_framework_file_is_not_missing(tmp_path: Path, file: str) -> None:
     root = _raw(tmp_path, activities=["ProfilerActivity.NPU"])
     (root / "FRAMEWORK" / f"torch.{file}").unlink()
     assert not _errors(npuprof.load(root))

@@ -62,12 +62,12 @@ def test_the_role_of_a_call_is_in_its_name(name: str, role: int) -> None:
     assert role_of_call(name) == role
 
 
-def test_a_users_module_is_no_module_of_python_that_it_is_named_like() -> None:
+def test_users_module_may_be_named_like_pythons() -> None:
     assert role_of_frame("/home/u/profile.py", "main", "profile") == USER
     assert role_of_frame("/usr/lib/python3.11/profile.py", "main", "profile") == RUNNER
 
 
-def test_the_statement_that_begins_profiling_is_left_out_and_other_magics_are_not() -> None:
+def test_profiling_statement_is_left_out() -> None:
     """GIVEN two statements of a cell with a magic, the first npuprof's THEN that one is left out with its callees."""
     roles = [STATEMENT, MAGIC, PROFILER, AFTERWARDS, RUNNER, STATEMENT, MAGIC, USER]
     parents = [-1, 0, 1, 2, 3, -1, 5, 6]
@@ -76,7 +76,7 @@ def test_the_statement_that_begins_profiling_is_left_out_and_other_magics_are_no
     assert above[5:].tolist() == [-1, 5, 6]
 
 
-def test_what_drives_a_shell_is_left_out_and_cells_that_run_cells_are_not() -> None:
+def test_shell_machinery_is_left_out() -> None:
     """GIVEN a script whose shell runs a cell, which runs another THEN what is around the outer cell is left out."""
     parents = [-1, 0, 1, 2, 3, 4, 1]
     roles = [USER, RUNNER, RUNNER, USER, RUNNER, USER, RUNNER]  # script, run_cell, run_code, cell, run_cell, cell; hook

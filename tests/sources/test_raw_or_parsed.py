@@ -77,7 +77,7 @@ def test_whole_raw_data_is_shown_before_its_result(prof: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("problem", _DAMAGE)
-def test_raw_data_that_lacks_something_gives_way_to_the_result_which_says_why(prof: Path, problem: str) -> None:
+def test_incomplete_raw_data_gives_way_to_the_result(prof: Path, problem: str) -> None:
     _DAMAGE[problem](prof)
     assert detect(prof).results[0].source.name == "forms"
     notes = npuprof.load(prof).notes
@@ -123,7 +123,7 @@ def torch_run(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_whole_raw_files_of_torch_npu_are_shown_with_the_sums_of_the_result(torch_run: Path) -> None:
+def test_whole_raw_files_keep_result_sums(torch_run: Path) -> None:
     assert raw_problem(torch_run) == ""
     run = npuprof.load(torch_run)
     assert run.info.source == "torch_npu raw files"

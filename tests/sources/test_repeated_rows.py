@@ -112,7 +112,7 @@ def test_rows_of_a_database_that_are_there_again_change_no_table(samples: Path, 
     assert _told(run) > 0
 
 
-def test_kernels_that_are_alike_and_run_one_after_another_are_no_repetition(tmp_path: Path) -> None:
+def test_serial_equal_kernels_are_no_repetition(tmp_path: Path) -> None:
     rows = [kernel("Add", 100 + 20 * row, 10) for row in range(_ROWS)]
     run = npuprof.load(csv(tmp_path / f"op_summary_{STAMP}.csv", SUMMARY_HEAD, rows))
     assert (len(run.kernels), _told(run)) == (_ROWS, 0)
@@ -142,9 +142,7 @@ def test_samples_that_are_there_twice_are_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_operators_of_communication_that_are_there_again_with_another_number_are_one(
-    samples: Path, tmp_path: Path
-) -> None:
+def test_repeated_communication_operators_are_one(samples: Path, tmp_path: Path) -> None:
     (original,) = (samples / "torch_npu/db/level1/rank1_ascend_pt").rglob("ascend_pytorch_profiler_1.db")
     path = tmp_path / original.name
     path.write_bytes(original.read_bytes())
@@ -165,7 +163,7 @@ _SIZES = {"api_event": 40, "compact": 64, "additional": 256, "stars_soc": 64, "f
 
 
 @pytest.mark.parametrize("share", _SHARES)
-def test_raw_records_that_are_there_again_change_no_table_and_are_counted(tmp_path: Path, share: int) -> None:
+def test_repeated_raw_records_are_counted(tmp_path: Path, share: int) -> None:
     path = synthesise(tmp_path, launches=_ROWS, streams=2)
     whole, times = npuprof.load(path), 0
     for file in sorted(path.rglob("*.slice_0")):

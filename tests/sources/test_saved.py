@@ -95,7 +95,7 @@ def test_every_row_is_accounted_for(path: Path) -> None:
     }
 
 
-def test_a_column_of_a_source_that_holds_no_name_keeps_its_dtype(tmp_path: Path) -> None:
+def test_nameless_columns_keep_their_dtype(tmp_path: Path) -> None:
     tables = factories.profile(5)
     tables["api"] = tables["api"].assign(item=factories.names([], np.full(len(tables["api"]), -1)))
     again = npuprof.load(Profile(Decoded(tables, factories.info(), Notes())).save(tmp_path / "saved"))

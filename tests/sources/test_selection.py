@@ -59,7 +59,7 @@ def test_nothing_asked_for_is_everything() -> None:
         (pd.Timedelta(nanoseconds=-50), 50),
     ],
 )
-def test_a_moment_may_be_given_in_many_ways_and_keeps_its_nanoseconds(moment: Any, expected: int) -> None:
+def test_moments_keep_their_nanoseconds(moment: Any, expected: int) -> None:
     windows = chosen(None, moment, None).windows(tables.empty("steps"), 100)
     assert (windows.starts.tolist(), windows.ends.tolist()) == ([expected], [np.iinfo(np.int64).max])
     windows = chosen(None, None, moment).windows(tables.empty("steps"), 100)

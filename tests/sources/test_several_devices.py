@@ -62,7 +62,7 @@ def _computing(run: Profile, device: int) -> int:
 
 @pytest.mark.long
 @pytest.mark.parametrize("count", _DEVICES)
-def test_raw_data_of_a_device_give_the_same_beside_others_as_alone(record: Record, tmp_path: Path, count: int) -> None:
+def test_raw_devices_decode_alike_alone(record: Record, tmp_path: Path, count: int) -> None:
     path = record(_work, devices=tuple(range(count)))
     together = _load(path)
     assert together.info.devices == list(range(count))

@@ -84,7 +84,7 @@ def test_communication_files_are_known_by_their_keys(tmp_path: Path) -> None:
     assert len(npuprof.load(matrix).statistics["communication_matrix"]) == 1
 
 
-def test_a_file_with_only_a_header_has_no_rows_and_says_so(tmp_path: Path) -> None:
+def test_header_alone_gives_no_rows_and_a_note(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text(f"{SUMMARY_HEAD}\n")
     run = npuprof.load(path)

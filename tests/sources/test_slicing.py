@@ -141,7 +141,7 @@ def test_a_saved_part_remembers_what_it_is(saved: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_stretch_in_which_nothing_happened_is_empty_and_says_when_the_run_was(saved: Path) -> None:
+def test_empty_window_says_when_the_run_was(saved: Path) -> None:
     whole = npuprof.load(saved)
     first = int(whole.python["start_ns"].min())
     part = npuprof.load(saved, start=1, end=2)
@@ -158,7 +158,7 @@ def test_a_run_without_the_step_names_those_it_has(saved: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_set_applies_the_selection_and_reports_a_run_without_the_step(tmp_path: Path, saved: Path) -> None:
+def test_set_applies_selection_and_reports_lacking_runs(tmp_path: Path, saved: Path) -> None:
     run = npuprof.load(saved)
     run.save(tmp_path / "rank_0")
     run.tables["steps"] = run.tables["steps"].assign(step=run.tables["steps"]["step"] + 100)
@@ -262,9 +262,7 @@ def test_a_part_of_a_recording_is_that_part_of_the_whole(recorded: Path, asked: 
 @pytest.mark.slow
 @pytest.mark.parametrize("through_queue", [False, True])
 @pytest.mark.parametrize("step", [1, 2])
-def test_a_step_of_a_framework_keeps_the_kernels_that_it_asked_for(
-    tmp_path: Path, through_queue: bool, step: int
-) -> None:
+def test_framework_step_keeps_its_kernels(tmp_path: Path, through_queue: bool, step: int) -> None:
     device = synthesise(tmp_path, launches=20, streams=1)
     path = run_around(device, through_queue).write(tmp_path)
     part, whole = both_ways(path, steps=step)

@@ -46,7 +46,7 @@ def test_rows_that_a_table_lost_or_gained_after_reading_are_reported(made: int, 
     assert notes.to_frame()["count"].sum() == abs(made - there)
 
 
-def test_a_table_that_went_away_is_reported_and_statistics_are_kept_as_they_came() -> None:
+def test_missing_table_is_reported() -> None:
     notes = Notes()
     notes.ledger.read("input", 5)
     notes.ledger.keep("input", "kernels", 2)

@@ -36,7 +36,7 @@ _DATABASE_TABLES = {
 
 
 @pytest.mark.parametrize("table", SCHEMA)
-def test_every_column_has_a_meaning_that_is_told_with_its_unit_and_dtype(table: str) -> None:
+def test_columns_have_meaning_unit_and_dtype(table: str) -> None:
     whole = npuprof.explain(table)
     for column in SCHEMA[table].columns:
         told = npuprof.explain(f"{table}.{column.name}")
@@ -48,7 +48,7 @@ def test_every_column_has_a_meaning_that_is_told_with_its_unit_and_dtype(table: 
         assert all(name in told for names in column.names.values() for name in names)
 
 
-def test_the_same_name_means_the_same_kind_everywhere_but_where_a_table_always_has_it() -> None:
+def test_equal_names_mean_equal_kinds() -> None:
     kinds: dict[str, set[str]] = {}
     for table in SCHEMA.values():
         for column in table.columns:
@@ -93,7 +93,7 @@ def _add_to_kernels(line: str, monkeypatch: pytest.MonkeyPatch) -> str:
         ("fused flag", "fused", "YES", True),
     ],
 )
-def test_a_line_is_all_that_a_column_of_kernels_needs_in_csv_files(
+def test_one_line_adds_a_kernel_column_in_csv(
     described: str, header: str, cell: str, expected: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = _add_to_kernels(f"{described} what it says | csv {header} | db {header}", monkeypatch)
@@ -113,7 +113,7 @@ def test_a_line_is_all_that_a_column_of_kernels_needs_in_csv_files(
         ("fused flag", "fused:INTEGER", "YES", True),
     ],
 )
-def test_a_line_is_all_that_a_column_of_kernels_needs_in_databases(
+def test_one_line_adds_a_kernel_column_in_databases(
     described: str, column: str, cell: Any, expected: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = column.partition(":")[0]
@@ -138,7 +138,7 @@ def test_words_of_reports_are_explained_too() -> None:
         explain("HCSS")
 
 
-def test_the_first_place_of_a_word_shows_its_meaning_and_tags_stay() -> None:
+def test_first_place_of_a_word_shows_its_meaning() -> None:
     shown = with_meanings('<b title="HCCS">a mte2 of HCCS, &lt;HCCS&gt; again</b>')
     assert shown.count("<abbr") == 2
     assert '<b title="HCCS">' in shown

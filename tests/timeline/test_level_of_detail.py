@@ -68,7 +68,7 @@ def test_the_whole_run_balances_whatever_is_folded(tracks: list[list[tuple[int, 
     assert int(bars.busy_ns.sum()) == sum(d for track in tracks for _, d in track)
 
 
-def test_a_long_slice_among_short_ones_is_a_bar_of_its_own() -> None:
+def test_long_slice_among_short_ones_has_a_bar() -> None:
     short = [(10 * i, 5) for i in range(5_000)]
     index = _index([*short[:2_500], (25_000, 9_000), *[(s + 10_000, d) for s, d in short[2_500:]]])
 
@@ -140,7 +140,7 @@ def test_an_impossible_window_is_refused() -> None:
         index.within(0, 10, most=0)
 
 
-def test_a_picture_that_is_enlarged_later_has_a_bar_for_each_slice_while_they_fit() -> None:
+def test_enlarged_picture_keeps_slices_while_they_fit() -> None:
     index = _index([(0, 1), (2, 1), (1_000_000_000, 5)])
 
     assert len(index.within(_EPOCH, _EPOCH + 2_000_000_000, pixels=100)) == 2

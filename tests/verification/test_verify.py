@@ -115,9 +115,7 @@ def test_a_front_end_that_takes_its_process_down_is_an_answer(
         (["mindspore", "simulator"], ["mindspore", "simulator"]),
     ],
 )
-def test_what_is_ready_is_verified_and_the_simulated_npu_where_there_is_no_other(
-    ready: list[str], verified: list[str]
-) -> None:
+def test_ready_front_ends_are_verified(ready: list[str], verified: list[str]) -> None:
     assert verification._present(_only(*ready)) == verified
     assert verification._present([Diagnosis("front end acl", "problem", "")]) == []
     on_npu = [Diagnosis("front end mindspore", "ok", "mindspore 2.5, target Ascend"), *_only("simulator")]

@@ -73,7 +73,7 @@ def commands_in(text: str) -> list[str]:
 
 @needs_bash
 @pytest.mark.parametrize("name", _NAMES, ids=ascii)
-def test_a_word_is_the_same_for_a_shell_and_plain_in_every_message(name: str) -> None:
+def test_word_is_safe_for_shells(name: str) -> None:
     word = shell_word(name)
     assert plain_line(word) == plain_lines(word) == word
     assert words_of(shell_command("rm", "-r", name)) == ["rm", "-r", name]

@@ -66,7 +66,7 @@ def test_folded_stacks_and_summaries_are_plain(tmp_path: Path) -> None:
     assert_plain(str(run))
 
 
-def test_what_prints_as_a_text_is_one_line_in_a_list_and_as_a_method_without_parentheses(tmp_path: Path) -> None:
+def test_texts_print_in_one_line(tmp_path: Path) -> None:
     synthesise(tmp_path / f"{NAME}_PROF", launches=4)
     run = npuprof.load(tmp_path)
     runs = npuprof.load_set(tmp_path)

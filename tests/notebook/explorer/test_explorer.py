@@ -176,7 +176,7 @@ def test_rows_of_every_table_of_slices_light_up_from_their_tab(table: str) -> No
 
 
 @pytest.mark.slow
-def test_blocks_light_up_the_operators_that_allocated_them_and_mark_their_life() -> None:
+def test_blocks_light_up_their_operators() -> None:
     run = _run()
     run.tables["allocations"] = run.allocations = _allocations()
     explorer = explorer_of(run)
@@ -309,7 +309,7 @@ def test_a_finding_of_what_is_not_drawn_opens_its_tab() -> None:
 
 
 @pytest.mark.slow
-def test_show_returns_the_explorer_and_the_overview_has_a_button_for_each_finding() -> None:
+def test_overview_has_a_button_per_finding() -> None:
     run = _run()
     first = next(iter(run.advice()))
     widget = first.show()
@@ -384,7 +384,7 @@ def test_tables_and_the_flame_graph_follow_the_selection() -> None:
 
 
 @pytest.mark.parametrize("started_ns", [factories.START_NS, None])
-def test_times_of_tables_count_from_the_start_where_the_timeline_has_nothing(started_ns: int | None) -> None:
+def test_table_times_count_from_the_start(started_ns: int | None) -> None:
     empty = {name: table.iloc[:0] for name, table in factories.profile(5).items()}
     info = dataclasses.replace(factories.info(), started_ns=started_ns)
     explorer = explorer_of(Profile(Decoded({**empty, "allocations": _allocations()}, info, Notes())))

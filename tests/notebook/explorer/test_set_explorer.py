@@ -105,7 +105,7 @@ def test_every_figure_of_all_ranks_has_a_tab(runs: ProfileSet) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_that_cannot_be_read_is_reported_and_the_others_are_shown(runs: ProfileSet, tmp_path: Path) -> None:
+def test_unreadable_run_spares_others(runs: ProfileSet, tmp_path: Path) -> None:
     (tmp_path / "rank<1>" / "kernels.parquet").write_bytes(b"no parquet")
     explorer = SetExplorer(runs)
     explorer.open("Steps")
@@ -125,7 +125,7 @@ def test_the_set_makes_its_explorer(runs: ProfileSet) -> None:
 
 
 @pytest.mark.long
-def test_a_finding_of_a_rank_opens_the_run_of_that_rank_and_one_of_the_job_the_communication(runs: ProfileSet) -> None:
+def test_rank_findings_open_their_run(runs: ProfileSet) -> None:
     found = next(one for one in runs.advice() if one.rank is not None)
     for rank in (2, 1):
         explorer = SetExplorer(runs)

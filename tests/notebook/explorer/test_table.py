@@ -303,7 +303,7 @@ def test_the_line_reproduces_what_is_shown() -> None:
         {"numbers": [None, True, 2**70, -(2**70), float("nan")]},
     ],
 )
-def test_a_question_of_another_form_is_answered_without_what_it_should_not_have(question: dict[str, Any]) -> None:
+def test_malformed_question_is_answered_in_part(question: dict[str, Any]) -> None:
     asked = Asked(chooses=True)
     told = asked.ask("rows", **{"first": 0, "count": 5, **question})
     assert told["total"] == 1000
@@ -320,7 +320,7 @@ def test_texts_are_on_one_line() -> None:
     assert not any(character < " " for text in texts for character in text)
 
 
-def test_values_that_a_page_cannot_hold_are_texts_and_absent_ones_are_nothing() -> None:
+def test_unholdable_values_are_texts() -> None:
     frame = (
         TABLES["kernels"]
         .iloc[:4]

@@ -52,7 +52,7 @@ class _Heard:
         return answer
 
 
-def test_a_window_is_answered_by_columns_of_numbers_and_each_name_once(view: _Heard) -> None:
+def test_window_is_columns_and_unique_names(view: _Heard) -> None:
     answer = view.window()
 
     assert (answer["id"], answer["page"]) == (7, "p")
@@ -80,7 +80,7 @@ def test_a_page_reports_its_window_without_an_echo(view: _Heard) -> None:
     assert heard["selected"][0]["slice"] == 3
 
 
-def test_a_selected_kernel_is_described_with_its_causes_and_where_they_are(view: _Heard) -> None:
+def test_selected_kernel_is_described_with_causes(view: _Heard) -> None:
     number = view.timeline.slices.first["kernels"] + 10
 
     (told,) = view.ask("select", slice=number)["selected"]

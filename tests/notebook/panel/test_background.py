@@ -30,7 +30,7 @@ def test_background_work_keeps_the_context_and_not_the_thread() -> None:
     assert seen == ["mine", False]
 
 
-def test_a_ticker_sleeps_until_it_is_woken_and_goes_on_while_lively() -> None:
+def test_ticker_sleeps_until_woken() -> None:
     calls: list[int] = []
     lively = threading.Event()
     called = threading.Semaphore(0)

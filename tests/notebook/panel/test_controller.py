@@ -133,7 +133,7 @@ def test_start_record_and_stop(panel: PanelController, clock: FakeClock, later: 
     assert not panel.lively
 
 
-def test_the_elapsed_time_is_no_other_when_the_wall_clock_is_set(panel: PanelController, clock: FakeClock) -> None:
+def test_setting_the_clock_keeps_elapsed_time(panel: PanelController, clock: FakeClock) -> None:
     panel.start()
     clock.advance(2_000_000_000)
     clock.epoch_ns += 3_600_000_000_000
@@ -393,7 +393,7 @@ def test_the_second_click_on_stop_changes_nothing(panel: PanelController, later:
     assert panel.state().phase == "idle", panel.state()
 
 
-def test_messages_are_told_while_a_run_is_recorded_until_the_next_action(panel: PanelController, later: Later) -> None:
+def test_messages_last_until_the_next_action(panel: PanelController, later: Later) -> None:
     panel.start()
     panel.load("/nowhere/at/all")
     later.do()

@@ -140,7 +140,7 @@ def test_the_form_has_no_other_option(form: OptionsForm) -> None:
         form.choose("delay", 5)
 
 
-def test_what_is_typed_and_what_is_chosen_are_one_set_of_options(form: OptionsForm) -> None:
+def test_typed_and_chosen_options_are_one_set(form: OptionsForm) -> None:
     form.choose("more", "--collector msprof --duration 5")
     assert form.options().duration == 5
     assert (form.collector, form.chosen("collector")) == ("msprof", "msprof")
@@ -163,7 +163,7 @@ def test_a_front_end_that_is_absent_is_told_before_the_start(form: OptionsForm) 
     assert form.problem == ""
 
 
-def test_a_folder_that_cannot_be_written_to_is_told_before_the_start(
+def test_unwritable_folder_is_told_before_start(
     form: OptionsForm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")

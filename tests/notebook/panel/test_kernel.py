@@ -28,7 +28,7 @@ def test_widget_messages_are_not_sent_back_to_the_main_thread(kernel: Kernel) ->
     assert kernel.evaluate(route) == "None"
 
 
-def test_a_cell_that_the_panel_was_asked_to_profile_has_its_report(kernel: Kernel) -> None:
+def test_panel_reports_the_requested_cell(kernel: Kernel) -> None:
     kernel.run(_SHOW)
     kernel.run("panel.choose('activities', ('cpu',)); panel.set_mode('next cell')")
     cell = kernel.run("sum(range(10))")
@@ -37,7 +37,7 @@ def test_a_cell_that_the_panel_was_asked_to_profile_has_its_report(kernel: Kerne
     assert not kernel.run("1").has_report
 
 
-def test_a_cell_of_the_panel_has_its_steps_and_lines_as_one_with_the_magic(kernel: Kernel) -> None:
+def test_panel_cell_has_steps_and_lines(kernel: Kernel) -> None:
     kernel.run("from npuprof.simulator import npu\nx = npu.ones((8, 8))")
     kernel.run(_SHOW)
     kernel.run("panel.choose('collector', 'simulator'); panel.choose('activities', ('cpu', 'npu'))")

@@ -129,7 +129,7 @@ def test_two_runs_are_compared_by_a_step_with_their_figures() -> None:
     assert flame.data[0].type == "icicle"
 
 
-def test_a_run_without_device_time_cannot_be_compared_and_that_is_said() -> None:
+def test_run_without_device_time_is_not_comparable() -> None:
     (message,) = _opened(runs.run([[("MatMul", "8,8", 900)]]), runs.profile({}))
     assert "nothing to compare" in message.value
 
@@ -145,7 +145,7 @@ def test_names_are_escaped(view: PanelView, panel: PanelController) -> None:
 
 
 @pytest.mark.slow
-def test_a_control_that_cannot_be_chosen_is_disabled_and_its_reason_is_reported(view: PanelView) -> None:
+def test_disabled_control_reports_its_reason(view: PanelView) -> None:
     _find(view, widgets.Dropdown, "Level").value = 0
     view.refresh()
     metrics = _find(view, widgets.Dropdown, "Metrics")
@@ -179,7 +179,7 @@ def test_every_control_has_a_name(view: PanelView) -> None:
     assert [one for one in _all(view.widget) if controls(one) and not one.description] == []
 
 
-def test_options_that_no_front_end_here_has_are_folded_away_and_each_control_is_described(view: PanelView) -> None:
+def test_unavailable_options_are_folded(view: PanelView) -> None:
     shown = {one.description for one in _all(view.widget) if isinstance(one, widgets.Checkbox)}
     assert "memory" in shown
     assert "sys io" not in shown
@@ -193,7 +193,7 @@ def test_options_that_no_front_end_here_has_are_folded_away_and_each_control_is_
     assert "no such hardware" in texts["npuprof-option-sys_io"]
 
 
-def test_a_mode_that_changes_while_it_is_shown_is_not_chosen_again(panel: PanelController, view: PanelView) -> None:
+def test_changing_mode_is_not_chosen_again(panel: PanelController, view: PanelView) -> None:
     """GIVEN the next cell begins, and ends its mode, as another thread shows that mode THEN it stays ended."""
     panel.mode = MODES[1]
     observers: list[Any] = view._mode._trait_notifiers["value"]["change"]

@@ -184,7 +184,7 @@ def runs(tmp_path: Path) -> ProfileSet:
 
 
 @pytest.mark.slow
-def test_each_rank_has_a_directory_that_says_which_it_is_and_that_it_is_simulated(runs: ProfileSet) -> None:
+def test_rank_directories_name_rank_and_simulation(runs: ProfileSet) -> None:
     assert runs.ranks == [0, 1, 2, 3]
     assert not len(runs.notes)
     for number, run in enumerate(runs):
@@ -214,7 +214,7 @@ def test_operators_and_their_steps_are_decoded(runs: ProfileSet) -> None:
 
 
 @pytest.mark.slow
-def test_records_number_the_ranks_of_a_group_from_0_and_are_read_as_ranks_of_the_job(tmp_path: Path) -> None:
+def test_group_ranks_become_global_ranks(tmp_path: Path) -> None:
     def work(rank: Rank) -> None:
         rank.group([rank.rank % 2, rank.rank % 2 + 2]).all_reduce(np.ones(KIB, np.float32))
 
@@ -238,7 +238,7 @@ def test_bandwidth_is_that_of_the_link_less_its_latency(runs: ProfileSet) -> Non
 
 
 @pytest.mark.slow
-def test_everybody_waits_for_the_slowest_and_moves_data_at_the_same_time(runs: ProfileSet) -> None:
+def test_everybody_waits_for_the_slowest(runs: ProfileSet) -> None:
     waits, starts = [], []
     for run in runs:
         steps = run.communication_tasks[run.communication_tasks["op_id"] == 0]
@@ -251,7 +251,7 @@ def test_everybody_waits_for_the_slowest_and_moves_data_at_the_same_time(runs: P
 
 
 @pytest.mark.slow
-def test_what_runs_beside_the_collective_overlaps_it_and_what_waits_for_it_does_not(runs: ProfileSet) -> None:
+def test_parallel_work_overlaps_the_collective(runs: ProfileSet) -> None:
     run = runs[0]
     operator = run.communication.iloc[0]
     end = operator["start_ns"] + operator["duration_ns"]
@@ -376,7 +376,7 @@ def test_calls_of_arrays_host_work_and_collectives_have_the_users_line(tmp_path:
 
 
 @pytest.mark.slow
-def test_a_run_on_virtual_clocks_leaves_out_all_that_this_computer_takes(tmp_path: Path) -> None:
+def test_virtual_clock_leaves_out_emulation(tmp_path: Path) -> None:
     simulator.ranks(1).run(lambda rank: rank.host_work(1e-3), tmp_path / "run")
     info = npuprof.load(tmp_path / "run" / "rank_0").info
     assert info.emulated_ns > 0

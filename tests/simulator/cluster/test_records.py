@@ -78,7 +78,7 @@ def test_each_directory_says_which_rank_it_is(recordings: list[Path]) -> None:
 
 
 @pytest.mark.slow
-def test_a_track_lies_in_the_call_of_its_step_and_that_in_its_operator(recordings: list[Path]) -> None:
+def test_track_lies_in_its_step_and_operator(recordings: list[Path]) -> None:
     recording = Recording(recordings[0])
     steps = [api for api in recording.apis if api.level == 5500]
     operators = [api for api in recording.apis if api.level == 10000 and api.type >> 16 == 2]

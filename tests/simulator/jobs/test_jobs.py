@@ -40,7 +40,7 @@ def test_a_late_host_delays_each_step_by_as_much() -> None:
     assert late.duration_ns + first - healthy.duration_ns == pytest.approx(2 * 20_000_000, rel=0.01)
 
 
-def test_faults_of_a_kind_add_up_and_a_rank_stalls_in_one_step_only() -> None:
+def test_faults_of_a_kind_add_up() -> None:
     def ends(faults: Faults) -> list[int]:
         job = simulate(_SMALL, faults, seed=1)
         return [int(job.stages[0].end[place, 0, 0]) for place in (-1, len(job.stages[0].ops) // 2 - 1)]
@@ -53,7 +53,7 @@ def test_faults_of_a_kind_add_up_and_a_rank_stalls_in_one_step_only() -> None:
     assert stalled[1] == healthy[1]  # the step before it
 
 
-def test_a_rank_that_is_absent_has_no_folder_and_a_file_that_is_cut_has_no_rows(tmp_path: Path) -> None:
+def test_absent_rank_has_no_folder_and_cut_file_no_rows(tmp_path: Path) -> None:
     job = simulate(_SMALL, Faults(absent=frozenset({3}), truncated=frozenset({6})))
     runs = load_set(text.write(job, tmp_path))
     assert (runs.ranks, runs.absent) == ([0, 1, 2, 4, 5, 6, 7], [3])

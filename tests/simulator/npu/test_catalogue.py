@@ -62,7 +62,7 @@ def test_both_fronts_have_one_cost_of_an_operator(compute: Callable[[Any], Any],
     assert (numpys.flops, numpys.read_bytes) == (torchs.flops, torchs.read_bytes)
 
 
-def test_a_gather_costs_what_it_moves_whatever_the_size_of_its_source() -> None:
+def test_gather_costs_its_moved_bytes() -> None:
     indices, result = Tensor((2,), "int64"), Tensor((2, 8), "float32")
     for operator in ("embedding", "index_select", "gather", "take"):
         costs = {

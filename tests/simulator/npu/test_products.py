@@ -75,7 +75,7 @@ def test_a_product_launches_its_operator_with_its_true_work(
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.complex64])
-def test_types_that_the_cube_does_not_know_run_on_the_vector_cores(seen: Witness, dtype: Any) -> None:
+def test_unknown_cube_types_run_on_vector_cores(seen: Witness, dtype: Any) -> None:
     npu.ones((4, 4), dtype) @ npu.ones((4, 4), dtype)
     operator = seen.launches[-1].operator
     assert (operator.op_type, operator.core) == ("MatMul", "AI_VECTOR_CORE")

@@ -142,9 +142,7 @@ def test_an_expression_launches_its_operator_on_the_vector_cores(
     assert operator.name == f"{api}_{op_type}AiCore_{op_type}"
 
 
-def test_an_elementwise_operator_moves_its_operands_once_and_computes_each_element_once(
-    seen: Witness, host: Values
-) -> None:
+def test_elementwise_operator_moves_operands_once(seen: Witness, host: Values) -> None:
     npu.array(host) + npu.array(host[0])
     operator = seen.launches[-1].operator
     assert operator.flops == 8 * 16

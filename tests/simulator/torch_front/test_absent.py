@@ -35,7 +35,7 @@ def test_a_torch_that_cannot_be_imported_is_absent(error: Exception, monkeypatch
         simulator.torch()
 
 
-def test_a_torch_that_is_too_old_is_recognised_by_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_torch_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
     old = SimpleNamespace(__version__="1.8.0", _C=SimpleNamespace(_current_graph_task_id=None))
     monkeypatch.setattr(
         "npuprof.simulator.torch_front.front.importlib", SimpleNamespace(import_module=lambda _name: old)

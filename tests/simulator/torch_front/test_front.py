@@ -97,9 +97,7 @@ def test_views_cost_nothing(torch: Any, virtual: Simulator, copies: list[object]
     assert not copies
 
 
-def test_what_the_host_made_is_copied_once_and_what_the_device_made_never(
-    torch: Any, virtual: Simulator, copies: list[tuple[CopyKind, int]]
-) -> None:
+def test_host_arrays_are_copied_once(torch: Any, virtual: Simulator, copies: list[tuple[CopyKind, int]]) -> None:
     x = torch.ones(100)
     with simulator.torch():
         y = x + 1

@@ -54,7 +54,7 @@ IMAGE, WEIGHT, OUT = half(2, 3, 32, 32), half(16, 3, 3, 3), half(2, 16, 30, 30)
 CONVOLVED = 2 * (2 * 16 * 30 * 30) * (3 * 3 * 3)
 
 
-def test_a_convolution_counts_each_output_once_for_each_weight_that_it_meets() -> None:
+def test_convolution_counts_each_output_per_weight() -> None:
     settings = ((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
     (launch,) = called("convolution", IMAGE, WEIGHT, None, *settings, gives=(OUT,)).launches
     assert (launch.kernel.op_type, launch.kernel.core, launch.flops) == ("Conv2D", "AI_CORE", CONVOLVED)
@@ -186,7 +186,7 @@ tensors = st.builds(
     st.lists(tensors, max_size=2).map(tuple),
     st.booleans(),
 )
-def test_any_call_of_the_table_or_outside_it_becomes_launches_that_add_up(
+def test_any_call_table_becomes_balanced_launches(
     name: str, args: tuple[Any, ...], outputs: tuple[Tensor, ...], in_place: bool
 ) -> None:
     if name in OF_OTHER_FORM:

@@ -247,7 +247,7 @@ def test_the_old_form_keeps_groups_of_the_same_ranks(tmp_path: Path) -> None:
     assert run.notes["message"].tolist() == ["a group has no ranks; left out"]
 
 
-def test_what_one_damaged_file_loses_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
+def test_damaged_file_spares_others(tmp_path: Path) -> None:
     folder = maker.text_result(tmp_path)
     whole = (folder / "cluster_communication.json").read_text()
     (folder / "cluster_communication.json").write_text(whole[: len(whole) // 2])

@@ -16,7 +16,7 @@ def test_a_kernel_waits_since_the_end_of_what_started_last() -> None:
     assert _waits([(0, 100, 50), (0, 160, 10), (1, 165, 5)], [(0, 155, 3)]) == [0, 2, 0]
 
 
-def test_a_kernel_does_not_wait_for_the_collective_that_starts_with_it() -> None:
+def test_kernel_ignores_simultaneous_collective() -> None:
     assert _waits([(0, 100, 100), (0, 400, 10), (0, 420, 5)], [(0, 400, 1_000)]) == [0, 200, 0]
 
 

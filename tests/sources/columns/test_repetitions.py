@@ -27,7 +27,7 @@ def _columns(rows: list[tuple[int, int, str | None]]) -> dict[str, Any]:
 
 @settings(max_examples=examples(100))
 @given(_ROWS)
-def test_a_row_is_a_repetition_if_an_earlier_one_has_the_same_cells(rows: list[tuple[int, int, str | None]]) -> None:
+def test_equal_cells_make_a_repetition(rows: list[tuple[int, int, str | None]]) -> None:
     columns = _columns(rows)
     first = originals(columns["time"], lambda at: {name: values[at] for name, values in columns.items()})
     assert first.tolist() == [rows.index(row) for row in rows]

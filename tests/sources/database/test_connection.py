@@ -62,7 +62,7 @@ def test_floats_and_columns_that_are_not_there(tmp_path: Path) -> None:
     assert (len(nothing["a"]), len(nothing["f"])) == (0, 0)
 
 
-def test_rows_come_in_the_order_of_the_table_whatever_indexes_it_has(tmp_path: Path) -> None:
+def test_rows_follow_the_table(tmp_path: Path) -> None:
     maker = _maker(tmp_path).table("T", "a f:REAL", [(3, 3.0), (1, 1.0), (2, 2.0)])
     path = maker.run("CREATE INDEX whole ON T (a)").run("CREATE INDEX other ON T (f, a)").close()
     with open_database(path, Notes()) as database:

@@ -58,7 +58,7 @@ def test_below_a_directory_it_is_found_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_of_text_and_database_each_table_is_of_the_form_that_has_it(tmp_path: Path) -> None:
+def test_tables_come_from_the_form_that_has_them(tmp_path: Path) -> None:
     folder = _prof(tmp_path / "PROF_000001_20260821120000000_ABCDEFGHIJKLMNOP")
     output = folder / "mindstudio_profiler_output"
     output.mkdir()
@@ -74,7 +74,7 @@ def test_of_text_and_database_each_table_is_of_the_form_that_has_it(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_text_is_not_said_to_be_all_that_a_result_with_a_database_may_hold(tmp_path: Path) -> None:
+def test_text_may_lack_what_the_database_has(tmp_path: Path) -> None:
     output = tmp_path / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)
     (output.parent / "profiler_info_0.json").write_text('{"rank_id": 0}')

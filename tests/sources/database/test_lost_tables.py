@@ -133,9 +133,7 @@ def test_the_share_of_time_that_missing_operators_launched_is_told(samples: Path
 @pytest.mark.parametrize(
     "result", ["level1/rank1_ascend_pt", pytest.param("level0/rank0_ascend_pt", marks=pytest.mark.exhaustive)]
 )
-def test_every_table_of_a_result_that_is_gone_is_named_or_nothing_depends_on_it(
-    samples: Path, tmp_path: Path, result: str
-) -> None:
+def test_missing_result_tables_are_named(samples: Path, tmp_path: Path, result: str) -> None:
     whole = npuprof.load(samples / "torch_npu/db" / result)
     assert isinstance(whole, Profile)
     for file in sorted((samples / "torch_npu/db" / result).rglob("*.db")):

@@ -28,7 +28,7 @@ def test_blocks_of_the_graph_engine_pair_allocation_and_release_by_address(tmp_p
     assert decoded.tables["memory"]["allocated_bytes"].tolist() == [0, 300, 800, 500]
 
 
-def test_words_that_a_table_of_2024_numbers_are_read_by_that_table(tmp_path: Path) -> None:
+def test_words_of_2024_are_read(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "msprof_1.db")
     for other in ("GE", "first", "second", "third", "fourth", "fifth", "sixth"):
         maker.text(other)  # a text of STRING_IDS has the number of each word too

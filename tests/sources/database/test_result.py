@@ -68,7 +68,7 @@ def test_kernels_are_the_tasks_with_compute_information(path: Path) -> None:
     assert kernels["context_id"].isna().all()
 
 
-def test_counters_are_columns_with_their_unit_and_those_of_the_other_core_are_left_out(path: Path) -> None:
+def test_counters_are_columns_with_units(path: Path) -> None:
     kernels = database.read(path).tables["kernels"]
     assert kernels["aic_total_time_ns"].fillna(-1).tolist() == [9272, -1]
     assert kernels["aic_total_cycles"].fillna(-1).tolist() == [367200, -1]

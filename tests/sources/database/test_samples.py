@@ -248,7 +248,7 @@ def test_computed_values_equal_those_that_a_viewer_stored(samples: Path) -> None
     assert result.tables["kernels"]["wait_ns"].tolist() == waits["waitNs"][order].tolist()
 
 
-def test_a_file_that_a_viewer_altered_has_the_tables_of_a_clean_one(samples: Path) -> None:
+def test_altered_file_keeps_its_tables(samples: Path) -> None:
     altered, clean = Result(samples, DB[1]).tables, Result(samples, DB[2]).tables
     assert altered.keys() == clean.keys()
     for name, frame in altered.items():
@@ -318,7 +318,7 @@ def test_a_result_of_text_alone_holds_no_database(samples: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["minimal", "sliced_2k", "everything"])
-def test_what_msprof_made_of_raw_data_is_what_we_make_of_it(samples: Path, name: str) -> None:
+def test_msprof_result_equals_ours(samples: Path, name: str) -> None:
     folder = samples / "raw" / name
     (path,) = (folder / "expected").glob("*.db")
     ours, (raw_path,) = database.read(path).tables, folder.glob("PROF_*")

@@ -157,7 +157,7 @@ def test_a_compression_that_is_not_read_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".zip", ".tar", ".tgz"])
-def test_a_cut_archive_gives_what_is_whole_and_says_that_it_was_cut(tmp_path: Path, suffix: str) -> None:
+def test_cut_archive_gives_its_whole_files(tmp_path: Path, suffix: str) -> None:
     folder = torch_result(tmp_path / "run")
     (folder / "ASCEND_PROFILER_OUTPUT" / "zz.csv").write_bytes(os.urandom(50_000))
     path = pack(folder, tmp_path / f"cut{suffix}")
@@ -208,7 +208,7 @@ def test_archives_in_a_directory_are_reported(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [SourceError, KeyboardInterrupt, ValueError])
-def test_nothing_stays_of_a_load_that_fails_even_while_its_error_is_held(
+def test_failed_load_leaves_nothing(
     tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch, fault: type[BaseException]
 ) -> None:
     archive = pack(torch_result(tmp_path / "run"), tmp_path / "run.zip")

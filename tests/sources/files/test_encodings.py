@@ -65,9 +65,7 @@ def test_chinese_names_in_a_timeline_are_read_in_each_encoding(
 
 @settings(max_examples=examples(60))
 @given(NAMES, st.sampled_from(["utf-8", "gbk", "gb18030"]), st.data())
-def test_a_text_cut_in_the_middle_of_a_character_has_all_before(
-    names: list[str], encoding: str, data: st.DataObject
-) -> None:
+def test_text_cut_within_a_character_keeps_the_rest(names: list[str], encoding: str, data: st.DataObject) -> None:
     text = "".join(names) + "矩阵乘法" * 8
     content = text.encode(encoding)
     cut = data.draw(st.integers(len(content) // 2, len(content)))

@@ -36,7 +36,7 @@ def test_the_content_is_the_same(path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_utf_16_is_read_as_utf_8_with_a_mark_and_without(tmp_path: Path, encoding: str, packed: bool) -> None:
+def test_utf_16_reads_like_utf_8(tmp_path: Path, encoding: str, packed: bool) -> None:
     path, text = tmp_path / "file.csv", "Name,Größe\r\né𝄞,1\r\n"
     content = text.encode(encoding)
     path.write_bytes(gzip.compress(content) if packed else content)
@@ -61,7 +61,7 @@ def test_a_content_beyond_the_bound_is_refused(path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_archive_that_grows_without_end_is_not_read_beyond_the_bound(tmp_path: Path) -> None:
+def test_endless_archive_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(8 << 20)))
     with pytest.raises(SourceError, match="too large"):
@@ -109,14 +109,14 @@ def test_the_last_bytes_are_those_of_the_content(path: Path, size: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_last_bytes_of_an_archive_of_many_blocks_reach_over_their_borders(tmp_path: Path) -> None:
+def test_last_bytes_cross_block_borders(tmp_path: Path) -> None:
     path = tmp_path / "long.gz"
     path.write_bytes(gzip.compress(CONTENT * 10))
     assert read_tail(path, len(CONTENT) * 9) == CONTENT * 9
 
 
 @pytest.mark.slow
-def test_the_tail_of_a_cut_archive_is_what_lies_before_the_damage(tmp_path: Path) -> None:
+def test_tail_of_cut_archive_is_before_damage(tmp_path: Path) -> None:
     path = tmp_path / "cut.gz"
     path.write_bytes(gzip.compress(CONTENT)[:-5000])
     tail = read_tail(path, 1000)
@@ -144,9 +144,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 @pytest.mark.long
 @pytest.mark.parametrize("mib", [300, pytest.param(3000, marks=HEAVY)])
 @pytest.mark.parametrize("sound_first", [False, True])
-def test_a_table_made_to_fill_memory_takes_a_fraction_of_what_it_unpacks_to(
-    tmp_path: Path, mib: int, *, sound_first: bool
-) -> None:
+def test_memory_bomb_table_takes_a_fraction(tmp_path: Path, mib: int, *, sound_first: bool) -> None:
     path = tmp_path / "kernel_details.csv.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:
         file.write(b"Name,Duration(us)\n")

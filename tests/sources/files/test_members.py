@@ -58,9 +58,7 @@ def test_paths_that_leave_the_archive_are_left_out(tmp_path: Path, place: Path, 
     "kind",
     [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE],
 )
-def test_links_and_devices_are_left_out_and_what_goes_through_them_stays_inside(
-    tmp_path: Path, place: Path, kind: bytes
-) -> None:
+def test_links_and_devices_are_left_out(tmp_path: Path, place: Path, kind: bytes) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("secret")
@@ -94,7 +92,7 @@ def test_links_in_a_zip_are_left_out(tmp_path: Path, place: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".zip", ".tgz"])
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_of_names_that_come_twice_the_last_stays_and_files_are_no_folders(tmp_path: Path, suffix: str) -> None:
+def test_last_of_equal_names_stays(tmp_path: Path, suffix: str) -> None:
     names = ("a", "./a", "b//c", "b/c", "a/d", "e/f", "e", "a/d/g")
     if suffix == ".zip":
         archive = tmp_path / "a.zip"
@@ -243,7 +241,7 @@ def test_what_is_unpacked_is_private_under_any_umask(tmp_path: Path, umask: int)
 
 
 @pytest.mark.slow
-def test_a_tar_that_was_cut_between_two_members_or_has_a_damaged_header_is_reported(tmp_path: Path) -> None:
+def test_damaged_tar_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     whole = b"".join(member(name, b"1")[0].tobuf() + b"1".ljust(512, b"\0") for name in "abc") + bytes(1024)
     for content, problem in (
@@ -272,7 +270,7 @@ def test_what_lies_behind_the_end_of_a_tar_is_reported(tmp_path: Path, behind: b
 
 
 @pytest.mark.slow
-def test_a_file_of_a_zip_whose_damaged_name_is_that_of_a_folder_is_reported(tmp_path: Path) -> None:
+def test_zip_name_like_a_folder_is_reported(tmp_path: Path) -> None:
     path = zip_of(tmp_path / "a.zip", {"run/a.csv": b"1", "run/b.csv": b"2"})
     path.write_bytes(path.read_bytes().replace(b"run/b.csv", b"run/\0.csv"))
     unpacked = unpack(path)
@@ -281,7 +279,7 @@ def test_a_file_of_a_zip_whose_damaged_name_is_that_of_a_folder_is_reported(tmp_
 
 
 @pytest.mark.slow
-def test_files_that_a_damaged_list_of_a_zip_no_longer_names_are_reported(tmp_path: Path) -> None:
+def test_unlisted_zip_members_are_reported(tmp_path: Path) -> None:
     path = zip_of(tmp_path / "a.zip", dict.fromkeys("abc", b"1"))
     content = bytearray(path.read_bytes())
     content[content.index(b"PK\x01\x02") + 32] = 200  # the length of the first comment, which takes in what follows
@@ -316,9 +314,7 @@ def test_the_list_of_a_zip_is_bounded_before_it_is_read(tmp_path: Path, monkeypa
 @pytest.mark.slow
 @settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), suffix=st.sampled_from([".zip", ".tar", ".tgz"]))
-def test_any_damage_ends_in_an_error_of_ours_or_in_a_run(
-    tmp_path: Path, place: Path, data: st.DataObject, suffix: str
-) -> None:
+def test_damage_gives_an_error_or_a_run(tmp_path: Path, place: Path, data: st.DataObject, suffix: str) -> None:
     packed = tmp_path / f"sound{suffix}"
     if not packed.exists():
         pack(loose_result(tmp_path / f"run{suffix}"), packed)

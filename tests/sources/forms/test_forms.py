@@ -93,7 +93,7 @@ def test_tables_that_the_text_lacks_are_those_of_the_database(both: Path) -> Non
 
 
 @pytest.mark.slow
-def test_links_and_steps_of_collectives_name_the_rows_of_the_other_form(both: Path) -> None:
+def test_collective_steps_name_other_forms_rows(both: Path) -> None:
     _prune(both)
     run, alone = npuprof.load(both), npuprof.load(both, source="db")
 
@@ -164,7 +164,7 @@ def test_text_and_a_database_that_were_copied_into_a_folder(both: Path, tmp_path
 
 
 @pytest.mark.slow
-def test_a_run_beside_the_analysis_of_a_cluster_is_a_run_of_the_set(tmp_path: Path) -> None:
+def test_run_beside_cluster_analysis_is_in_the_set(tmp_path: Path) -> None:
     folder = cluster.database(cluster.text_result(tmp_path / "a") / "cluster_analysis.db").parent
     head = "Name,Type,Accelerator Core,Start Time(us),Duration(us)"
     (folder / "kernel_details.csv").write_text(f"{head}\nMatMul,MatMul,AI_CORE,1736407067946125.104\t,2\n")
@@ -178,7 +178,7 @@ def test_a_run_beside_the_analysis_of_a_cluster_is_a_run_of_the_set(tmp_path: Pa
     assert above.notes["message"].str.contains("files of a run beside the analysis").any()
 
 
-def test_an_analysis_of_a_cluster_does_not_hide_the_ranks_below_it(tmp_path: Path) -> None:
+def test_cluster_analysis_hides_no_ranks(tmp_path: Path) -> None:
     folder = cluster.text_result(tmp_path / "job")
     output = folder / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)

@@ -43,7 +43,7 @@ def convert(
     return int(clock.to_ns(stamps)[0])
 
 
-def test_without_a_raw_directory_the_wall_clock_is_taken_from_the_end_of_the_run() -> None:
+def test_run_end_gives_the_wall_clock() -> None:
     notes = Notes()
     assert convert(profiler_info(), START_NS + 17, notes=notes) == START_NS + 17 + EPOCH_OFFSET_NS
     assert "may be slewed" in notes.to_frame()["message"][0]
@@ -55,7 +55,7 @@ def test_a_raw_directory_knows_the_time_of_day_better(tmp_path: Path) -> None:
     assert not len(notes)
 
 
-def test_a_recording_knows_it_better_than_the_end_of_the_run_and_a_raw_directory_best(tmp_path: Path) -> None:
+def test_recording_and_raw_directory_outrank_run_end(tmp_path: Path) -> None:
     notes, own = Notes(), EPOCH_OFFSET_NS + 5_000_000
     assert convert(profiler_info(), START_NS + 17, notes=notes, epoch_ns=own) == START_NS + 17 + own
     counted = profiler_info(syscnt_enable=True, freq=100, start_cnt=7)
@@ -81,7 +81,7 @@ def test_the_raw_directory_knows_the_system_counter_too(tmp_path: Path) -> None:
     assert convert(told, 507, sides(tmp_path, "25")) == 1_000_000 + 7 * 40 + OTHER_OFFSET_US * 1000
 
 
-def test_a_raw_directory_without_a_frequency_leaves_that_to_the_front_end(tmp_path: Path) -> None:
+def test_missing_frequency_is_left_to_front_end(tmp_path: Path) -> None:
     told = profiler_info(syscnt_enable=True, freq=50, start_cnt=3)
     assert convert(told, 4, sides(tmp_path)) == START_NS + 20 + OTHER_OFFSET_US * 1000
 

@@ -73,9 +73,7 @@ def test_what_lies_before_and_behind_damage_is_kept(read: Reader) -> None:
     assert "are damaged or cut off" in decoded.notes.to_frame()["message"][0]
 
 
-def test_a_file_that_does_not_fit_into_memory_is_left_out_and_reported(
-    read: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_oversized_file_is_left_out_and_reported(read: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_limit, "ALWAYS_BYTES", 0)
     monkeypatch.setattr(memory_limit, "free_memory", lambda: 1 << 20)
     run = small()

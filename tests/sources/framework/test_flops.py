@@ -29,7 +29,7 @@ def marks(*rows: tuple[str, int, int, int, str]) -> pd.DataFrame:
     return tables.build("marks", {name: frame[name] for name in frame if name != "end_ns"})
 
 
-def test_a_range_belongs_to_the_outermost_operator_of_its_thread_within_it() -> None:
+def test_range_belongs_to_its_outermost_operator() -> None:
     frames = {
         "operators": operators(
             ("around", 0, 1000, 1, "op"),

@@ -47,7 +47,7 @@ def test_a_block_of_before_the_recording_is_left_out(read: Reader, kind: int) ->
     assert len(decoded.notes) == (kind == RELEASED)
 
 
-def test_an_allocation_inside_a_dequeue_belongs_to_the_operator_that_was_enqueued(read: Reader) -> None:
+def test_dequeued_allocation_belongs_to_its_operator(read: Reader) -> None:
     run = small()
     run.block(200, ALLOCATED, 0x2000, 64, thread=WORKER)
     assert read(run).tables["allocations"]["name"].tolist() == ["aten::mm", "aten::mm"]
@@ -72,7 +72,7 @@ def test_memory_of_the_host_is_left_out(read: Reader) -> None:
     assert decoded.notes.to_frame()["message"].tolist() == ["memory of the host is left out"]
 
 
-def test_a_record_that_belongs_to_no_device_that_torch_has_is_reported_as_damage(read: Reader) -> None:
+def test_record_of_unknown_device_is_damage(read: Reader) -> None:
     run = Framework()
     run.block(10, ALLOCATED, 0x1000, 64, device_type=7, thread=MAIN)
     notes = read(run).notes.to_frame()

@@ -92,7 +92,7 @@ def test_marks_without_their_other_end_are_counted(read: Reader) -> None:
     ]
 
 
-def test_a_backward_call_is_linked_to_the_last_forward_call_of_its_number(read: Reader) -> None:
+def test_backward_call_links_to_last_forward_call(read: Reader) -> None:
     run = small()
     run.op("aten::later", 800, 850, sequence=5)  # torch numbers anew in another thread
     assert linked(read(run), "forward_backward") == [("aten::mm", "MmBackward0")]
@@ -113,7 +113,7 @@ def test_times_that_cannot_be_are_left_out_or_repaired(read: Reader) -> None:
     assert len(decoded.notes) == 2
 
 
-def test_a_name_that_is_not_utf_8_is_shown_as_far_as_it_is(read: Reader) -> None:
+def test_broken_utf8_name_is_shown_partly(read: Reader) -> None:
     run = Framework()
     run.op(b"caf\xe9", 1, 2)
     run.op("café", 3, 4)

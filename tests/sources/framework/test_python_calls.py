@@ -85,7 +85,7 @@ def test_calls_have_names_callers_and_depths(read: Reader) -> None:
     assert python["parent_id"].tolist() == [pd.NA, 0, 1]
 
 
-def test_modules_of_one_class_are_numbered_in_the_order_of_their_calls(read: Reader) -> None:
+def test_modules_are_numbered_in_call_order(read: Reader) -> None:
     run = Framework()
     for key, name in ((1, "Linear######30"), (2, "Linear######20"), (3, "ReLU######10")):
         run.function(key, name)

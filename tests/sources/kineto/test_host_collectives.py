@@ -59,14 +59,14 @@ def test_without_ranges_the_operators_that_begin_them_are_taken(tmp_path: Path) 
     assert run.communication["duration_ns"].tolist() == [5_000] * _STEPS
 
 
-def test_a_trace_with_a_device_keeps_the_collectives_of_the_device_alone(tmp_path: Path) -> None:
+def test_device_trace_keeps_device_collectives(tmp_path: Path) -> None:
     trace = _trace(50)
     trace.on_gpu("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 10, 5, 0)
     run = npuprof.load(trace.write(tmp_path / "trace.json"))
     assert run.communication["device_id"].tolist() == [0]
 
 
-def test_ranks_of_a_job_wait_for_the_late_one_in_steps_of_the_optimizer(tmp_path: Path) -> None:
+def test_ranks_wait_in_optimizer_steps(tmp_path: Path) -> None:
     for rank, late_us in enumerate((0.0, 250.0)):
         _rank(tmp_path, rank, late_us)
     runs = npuprof.load_set(tmp_path)

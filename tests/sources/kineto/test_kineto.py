@@ -74,7 +74,7 @@ def run(trace: KinetoTrace, tmp_path: Path) -> Profile:
 
 
 @pytest.mark.slow
-def test_a_trace_is_known_for_what_it_is_and_never_as_an_npu_s(run: Profile) -> None:
+def test_trace_is_never_an_npus(run: Profile) -> None:
     info = run.info
     assert (info.collector, info.source, info.chip, info.devices) == ("kineto", "torch profiler trace", "GPU X", [0])
     assert info.options == {"stacks": True}
@@ -106,7 +106,7 @@ def test_any_time_of_three_decimals_is_exact(relative_ns: int) -> None:
 
 
 @pytest.mark.slow
-def test_operators_have_shapes_numbers_steps_and_the_stack_of_python_calls_around_them(run: Profile) -> None:
+def test_operators_have_shapes_steps_and_stacks(run: Profile) -> None:
     first, second, backward = (run.operators.iloc[row] for row in range(3))
     assert (first["name"], first["input_shapes"], first["input_dtypes"]) == (
         "aten::addmm",
@@ -120,7 +120,7 @@ def test_operators_have_shapes_numbers_steps_and_the_stack_of_python_calls_aroun
     assert run.python["depth"].tolist() == [0, 1, 2]
 
 
-def test_ranges_of_the_user_are_marks_with_the_time_that_the_gpu_spent_on_them(run: Profile) -> None:
+def test_user_ranges_are_marks_with_gpu_time(run: Profile) -> None:
     assert run.marks["message"].tolist() == ["forward"]
     mark = run.marks.iloc[0]
     assert (mark["start_ns"], mark["duration_ns"]) == (ns(1.25), 40_000)
@@ -221,9 +221,7 @@ def test_a_cut_trace_gives_what_is_whole_and_says_so(trace: KinetoTrace, tmp_pat
 
 
 @pytest.mark.parametrize("name", ['say "hi"', '"""', '"{x"} "', '"a" "b"'])
-def test_quotes_in_a_name_that_torch_did_not_escape_are_part_of_it(
-    trace: KinetoTrace, tmp_path: Path, name: str
-) -> None:
+def test_unescaped_quotes_belong_to_names(trace: KinetoTrace, tmp_path: Path, name: str) -> None:
     path = tmp_path / "quote.json"
     path.write_text(trace.text().replace('"name": "aten::fill_"', f'"name": "{name}"'))
     decoded = kineto.read(path)
@@ -306,7 +304,7 @@ def test_counters_that_another_tool_added_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["ncclAllReduceRingLLKernel_sum_f32(ncclColl)", "ncclDevKernel_Generic_1(Storage<4ul>)"]
 )
-def test_a_collective_is_known_by_its_name_where_it_has_no_arguments(
+def test_name_identifies_collective_without_arguments(
     trace: KinetoTrace, tmp_path: Path, category: str, name: str
 ) -> None:
     trace.slice("cuda_runtime", "cudaLaunchKernelExC", 20, 2, cbid=430, correlation=80)
@@ -345,7 +343,7 @@ def test_slices_of_an_unknown_device_are_what_their_arguments_say(trace: KinetoT
     assert not len(run.notes)
 
 
-def test_a_task_that_names_no_operator_belongs_to_the_one_around_its_launch(trace: KinetoTrace, tmp_path: Path) -> None:
+def test_nameless_task_belongs_to_its_launcher(trace: KinetoTrace, tmp_path: Path) -> None:
     """GIVEN ids of operators that only repeat the correlation THEN they are not looked up among operators."""
     trace.slice("cuda_runtime", "cudaLaunchKernel", 6, 1, cbid=211, correlation=10, External_id=10)
     trace.on_gpu("kernel", "gemm", 20, 5, 0, stream=7, correlation=10, External_id=10)
@@ -359,7 +357,7 @@ def test_a_task_that_names_no_operator_belongs_to_the_one_around_its_launch(trac
     assert kinds["api_task", "tasks"] == 3
 
 
-def test_threads_that_wait_and_what_runs_a_cell_are_left_out_of_python_calls(tmp_path: Path) -> None:
+def test_waiting_threads_are_left_out(tmp_path: Path) -> None:
     trace = KinetoTrace(head={"schemaVersion": 1, "with_stack": 1})
     stack = ["<frozen runpy>(198): _run", "ipykernel_launcher.py(18): <module>", "asyncio/base_events.py(600): run"]
     stack += ["npuprof/session/session.py(40): __enter__", "/tmp/ipykernel_7/1.py(1): <module>", "nn.Module: Linear_0"]
@@ -381,7 +379,7 @@ def test_threads_that_wait_and_what_runs_a_cell_are_left_out_of_python_calls(tmp
     assert run.ledger[["rows", "in_tables", "used", "left_out"]].to_numpy().tolist() == [[10, 3, 7, 0]]
 
 
-def test_sends_in_a_group_of_all_stages_are_joined_by_the_ranks_that_they_name(tmp_path: Path) -> None:
+def test_sends_join_by_named_ranks(tmp_path: Path) -> None:
     """Rank 1 receives from rank 0 and sends to rank 2 so soon after that ends do not tell the two apart."""
     sends = {0: [("send", 1, 100, 200)], 1: [("recv", 0, 150, 200), ("send", 2, 210, 260)], 2: [("recv", 1, 215, 260)]}
     for rank, operators in sends.items():

@@ -53,7 +53,7 @@ def test_healthy_traces_have_no_warnings_and_every_event_in_a_table(run: Profile
 
 
 @pytest.mark.slow
-def test_kernels_launched_in_a_step_are_of_that_step_although_they_name_no_operator(samples: Path) -> None:
+def test_launched_kernels_belong_to_their_step(samples: Path) -> None:
     run = npuprof.load(samples / "kineto" / "two_ranks" / "rank-0.json.gz")
     assert run.kernels["step"].notna().all()
     assert run.kernels["op_name"].notna().mean() > 0.98

@@ -80,7 +80,7 @@ def test_slices_are_one_table(tmp_path: Path) -> None:
     assert decoded.tables["tasks"]["name"].tolist() == ["Op0", "Op1", "Op2"]
 
 
-def test_a_result_without_timeline_has_tasks_marks_and_steps_of_its_csv_files(tmp_path: Path) -> None:
+def test_result_without_timeline_uses_its_csv(tmp_path: Path) -> None:
     output = tmp_path / "mindstudio_profiler_output"
     head = "Device_id,kernel_name,kernel_type,stream_id,task_id,task_time(us),task_start(us),task_stop(us)"
     rows = [f"1,Add,AI_VECTOR_CORE,2,7,4.5,{at(50)}\t,{at(54.5)}\t", "1,N/A,MEMCPY_ASYNC,2,8,1,1.69512E+15,N/A"]
@@ -181,7 +181,7 @@ def test_an_old_result_is_placed_on_utc_by_device(tmp_path: Path) -> None:
     assert decoded.info.chip == "Ascend 910"
 
 
-def test_an_old_result_without_start_info_says_that_its_times_are_of_the_machine(tmp_path: Path) -> None:
+def test_old_result_uses_machine_times(tmp_path: Path) -> None:
     root = old_result(tmp_path / "PROF_1")
     (root / "device_0" / "start_info.0").unlink()
     decoded = _read(root)

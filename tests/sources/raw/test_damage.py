@@ -255,7 +255,7 @@ def test_a_control_file_of_no_bytes_is_told(minimal: Path, name: str) -> None:
     assert f"{Path(name).name} is empty: its facts are missing" in _told(minimal)
 
 
-def test_a_slice_of_no_bytes_is_told_also_where_its_mark_says_so(minimal: Path) -> None:
+def test_empty_slice_is_reported_despite_its_mark(minimal: Path) -> None:
     file = minimal / "device_0" / "data" / "stars_soc.data.0.slice_0"
     file.write_bytes(b"")
     file.with_name(f"{file.name}.done").write_text("filesize:0")
@@ -265,7 +265,7 @@ def test_a_slice_of_no_bytes_is_told_also_where_its_mark_says_so(minimal: Path) 
 @pytest.mark.parametrize(
     ("content", "lost"), [(b"\0" * 80, 1), (b"\0" * 40 + b"\n1 2 3\n", 1), (b"1 2 3\n" + b"\0" * 80, 0)]
 )
-def test_zeros_in_a_stream_of_text_are_damage_and_behind_it_none(minimal: Path, content: bytes, lost: int) -> None:
+def test_zeros_within_text_are_damage(minimal: Path, content: bytes, lost: int) -> None:
     (minimal / "device_0" / "data" / "hccs.data.0.slice_0").write_bytes(
         b"timestamp tx rx\n" * (content[0] != 0) + content
     )

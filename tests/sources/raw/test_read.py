@@ -39,7 +39,7 @@ def test_devices_of_one_process_are_distinguished(tmp_path: Path) -> None:
     assert set(decoded.tables["overlap"]["device_id"]) == {0, 1}
 
 
-def test_the_span_of_a_device_reaches_to_its_copies_but_not_to_its_switches(directory: RawDirectory) -> None:
+def test_device_span_includes_copies(directory: RawDirectory) -> None:
     directory.launch(0, "Add", 3, 0)  # on the device from 100 to 200 ticks of the host
     for stamp, stream, task, kind, sqe in ((300, 4, 0, 5, 11), (310, 5, 0, 64, 3), (320, 5, 1, 65, 3)):
         directory.api(5000, 1001, stamp - 1, stamp + 1)

@@ -12,7 +12,7 @@ from npuprof.sources import raw
 
 
 @pytest.mark.long
-def test_a_hundred_and_forty_thousand_launches_on_one_stream_join_without_a_mismatch(tmp_path: Path) -> None:
+def test_many_launches_of_a_stream_join(tmp_path: Path) -> None:
     # GIVEN 16-bit task ids that wrap twice
     count = 140_000
     decoded = raw.read(synthesise(tmp_path, launches=count, streams=1))

@@ -151,7 +151,7 @@ def test_what_is_added_later_changes_nothing(copied: Path) -> None:
     assert not _warnings(npuprof.load(copied))
 
 
-def test_a_recording_without_any_of_its_files_says_that_they_are_gone(copied: Path) -> None:
+def test_recording_without_files_says_so(copied: Path) -> None:
     count = len(Recording.read(copied).files)
     (prof,) = copied.glob("PROF_*")
     shutil.rmtree(prof)
@@ -170,7 +170,7 @@ def test_a_directory_that_a_link_replaces_is_reported(copied: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../other", "a/../../other", "a\0b"])
-def test_a_path_that_leads_out_of_the_recording_is_not_looked_at(tmp_path: Path, name: str) -> None:
+def test_outside_path_is_not_followed(tmp_path: Path, name: str) -> None:
     notes = Notes()
     (tmp_path / "other").write_text("x")
     (tmp_path / "run").mkdir()

@@ -77,7 +77,7 @@ def _of_three_cells() -> dict[str, Any]:
     )
 
 
-def test_a_cell_that_ran_again_goes_on_with_its_loop_and_statements_end_with_their_cell() -> None:
+def test_repeated_cell_continues_loop_and_ends_statements() -> None:
     cells = np.array([0, 100, 200]), np.array([40, 140, 260])
     read = lines.decode(_of_three_cells(), _PATH, 0, 300, Notes(), cells)
     tables.check("statements", read.statements)

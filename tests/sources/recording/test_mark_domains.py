@@ -20,7 +20,7 @@ def domains_of(frame: pd.DataFrame) -> list[str]:
     return ["" if value is pd.NA or value != value else str(value) for value in frame["domain"]]
 
 
-def test_a_call_and_its_marker_have_the_same_place_among_those_of_the_message() -> None:
+def test_call_and_marker_share_their_place() -> None:
     notes = Notes()
     table = marks(("a", 100), ("b", 200), ("a", 300))
     assert domains_of(assign(table, [("a", "second", 1)], notes)) == ["", "", "second"]
@@ -33,7 +33,7 @@ def test_a_message_that_was_cut_is_found() -> None:
     assert domains_of(assign(table, [("é" * 100, "long", 0)], Notes())) == ["long"]
 
 
-def test_a_message_that_the_front_end_wrote_with_other_characters_is_found() -> None:
+def test_rewritten_message_is_found() -> None:
     table = marks(("a 'b''c", 5), ("a 'b''c", 6))
     calls = [('a "b"\nc', "first", 0), ("a 'b''c", "second", 1)]
     assert domains_of(assign(table, calls, Notes())) == ["first", "second"]

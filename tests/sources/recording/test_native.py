@@ -67,7 +67,7 @@ def test_a_recording_that_does_not_know_its_clock_has_the_vendors(tmp_path: Path
     assert run.notes["message"].str.contains("slewed").any()
 
 
-def test_a_device_that_was_asked_for_and_left_nothing_is_an_error_that_says_where_to_look(tmp_path: Path) -> None:
+def test_silent_requested_device_is_an_error(tmp_path: Path) -> None:
     small().write(tmp_path / "host_1_ascend_pt")
     run = npuprof.load(_record(tmp_path, options={"activities": ["cpu", "npu"]}))
     told = run.notes[run.notes["severity"] == "error"]["message"].tolist()

@@ -79,7 +79,7 @@ def spans(table: pd.DataFrame) -> list[tuple[str, int, int, int]]:
     ]
 
 
-def test_a_thread_has_no_stack_outside_of_cells_or_before_the_cell_in_which_it_was_seen(tmp_path: Path) -> None:
+def test_thread_has_no_stack_outside_cells(tmp_path: Path) -> None:
     moments = [EPOCH_NS + 10 * at for at in range(1, 7)]
     path = stored(tmp_path, **recorded(USER, [[0], [0], [0, 1], [1], [1], [2]], sample_ns=moments, line=[1] * 6))
     edges = [(5, 15), (18, 33), (33, 34), (38, 42), (45, 52)]
@@ -160,7 +160,7 @@ def test_names_are_short(tmp_path: Path, file: str, short: str) -> None:
     assert Frame(short, 5, "f").is_users == Frame(file, 5, "f").is_users
 
 
-def test_a_users_program_that_is_called_like_the_launcher_of_kernels_is_the_users(tmp_path: Path) -> None:
+def test_users_program_may_be_named_like_the_launcher(tmp_path: Path) -> None:
     frames = [("/home/me/ipykernel_launcher.py", 5, "train", "my.ipykernel_launcher")]
     assert len(read(stored(tmp_path, **recorded(frames, [[0]])), Notes())) == 1
 
@@ -203,16 +203,14 @@ MIXED = [
         ([0, 1, 11, 2], ["<module>"]),
     ],
 )
-def test_machinery_above_the_cell_and_the_profilers_own_frames_are_left_out(
-    tmp_path: Path, stack: list[int], expected: list[str]
-) -> None:
+def test_frames_outside_the_cell_are_left_out(tmp_path: Path, stack: list[int], expected: list[str]) -> None:
     notes = Notes()
     table = read(stored(tmp_path, **recorded(MIXED, [stack])), notes)
     assert [name.rpartition(": ")[2] for name in table["name"]] == expected
     assert len(notes) == (0 if expected else 1)
 
 
-def test_stacks_that_differ_only_in_what_is_left_out_are_one_call(tmp_path: Path) -> None:
+def test_stacks_differing_in_omissions_are_one(tmp_path: Path) -> None:
     table = read(stored(tmp_path, **recorded(MIXED, [[0, 2], [0, 1, 2], [2, 3, 4]])), Notes())
     assert spans(table) == [("<cell>(1): <module>", 0, 30, 0)]
 
@@ -319,7 +317,7 @@ def test_each_sample_has_the_line_that_it_saw(tmp_path: Path) -> None:
     ]
 
 
-def test_a_cell_that_only_calls_npuprof_took_no_time_of_the_users(tmp_path: Path) -> None:
+def test_cell_of_npuprof_calls_took_no_time(tmp_path: Path) -> None:
     line_magic = ("/lib/IPython/core/interactiveshell.py", 9, "run_line_magic", "IPython.core.interactiveshell")
     stop = ("/lib/npuprof/notebook/magics.py", 4, "npuprof", "npuprof.notebook.magics")
     other = ("/lib/IPython/core/magics/execution.py", 4, "time", "IPython.core.magics.execution")

@@ -135,7 +135,7 @@ def test_counters_without_values_are_counted(tmp_path: Path) -> None:
     assert _count(warned, "the value of a counter is no number") == 1
 
 
-def test_a_cell_of_a_step_trace_that_is_no_number_is_reported(tmp_path: Path) -> None:
+def test_reports_bad_numbers_in_step_trace(tmp_path: Path) -> None:
     cells = [at(us) + "\t" for us in (1, 2, 9.5)]
     row = f"0,1,{cells[0]},{cells[1]},{cells[2]},8.5,1,x,0,1"
     csv(tmp_path / "step_trace_0.csv", STEP_HEAD, [row])
@@ -143,9 +143,7 @@ def test_a_cell_of_a_step_trace_that_is_no_number_is_reported(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("tail", [b"", b"2,Mul,Mul,AI_CORE,9,1,0,1\n"], ids=["at the end", "in between"])
-def test_what_was_never_written_of_a_table_is_left_out_and_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: bytes
-) -> None:
+def test_unwritten_table_parts_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: bytes) -> None:
     monkeypatch.setattr(sparse, "ALWAYS_BYTES", 1 << 20)
     path = tmp_path / "kernel_details.csv"
     names = b"Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim\n"
@@ -181,7 +179,7 @@ def test_a_column_that_somebody_removed_is_reported(tmp_path: Path, name: str, c
         assert sum("is missing: its values are absent" in message for message in _warned(root)) == 1, column
 
 
-def test_a_quote_that_is_not_closed_is_reported_since_it_swallows_rows(tmp_path: Path) -> None:
+def test_unclosed_quote_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "hbm.csv"
     row = "0,Average,2.309,2.390\n"
     path.write_text(f"Device_id,Metric,Read(MB/s),Write(MB/s)\n{row}{row}{row}")

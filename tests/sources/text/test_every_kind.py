@@ -65,7 +65,7 @@ def _zipped(path: Path) -> Path:
     return target
 
 
-def test_each_kind_that_is_listed_is_tested_and_known_by_its_columns() -> None:
+def test_listed_kinds_are_known_by_their_columns() -> None:
     fronts: dict[str, set[str]] = {}
     for kind in KINDS:
         fronts.setdefault(kind.module, set()).update(kind.fronts)

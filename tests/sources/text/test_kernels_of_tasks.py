@@ -108,9 +108,7 @@ def test_a_foreign_trace_does_not_count_tasks_of_collectives_as_kernels(tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", ["level0", "level1"])
-def test_a_trace_with_the_parents_of_collectives_computes_as_long_as_its_kernels(
-    samples: Path, tmp_path: Path, level: str
-) -> None:
+def test_parents_of_collectives_add_no_computing(samples: Path, tmp_path: Path, level: str) -> None:
     run = npuprof.load(samples / f"torch_npu/db/{level}/rank0_ascend_pt")
     path = run.to_chrome_trace(tmp_path / "trace.json")
     events = [event for event in json.loads(path.read_text())["traceEvents"] if not event["name"].startswith("npuprof")]

@@ -184,7 +184,7 @@ def test_a_parsed_result_is_preferred_and_that_is_reported(tmp_path: Path) -> No
     assert npuprof.load(root, source="raw").info.source == "torch_npu raw files"
 
 
-def test_a_parsed_result_that_cannot_be_read_gives_way_to_the_raw_files(tmp_path: Path) -> None:
+def test_unreadable_result_gives_way_to_raw_files(tmp_path: Path) -> None:
     root = small().write(tmp_path / "result")
     (parsed(root) / "trace_view.json").write_bytes(b"")
     decoded = torch_npu.read(root)
@@ -244,7 +244,7 @@ def test_a_real_capture_is_read_to_its_last_byte(samples: Path) -> None:
     assert decoded.tables["steps"]["step"].tolist() == [1, 2]
 
 
-def test_the_queue_and_the_backward_pass_of_a_real_capture_are_linked(samples: Path) -> None:
+def test_real_queue_and_backward_pass_are_linked(samples: Path) -> None:
     decoded = real(samples)
     assert decoded.tables["operators"]["kind"].value_counts().to_dict() == {"op": 208, "enqueue": 4, "dequeue": 4}
     links, names = decoded.tables["links"], decoded.tables["operators"]["name"].astype(object)
@@ -285,7 +285,7 @@ def test_both_clocks_of_a_real_capture_agree(samples: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_mindspore_run_without_a_device_is_read_from_its_text_files(samples: Path) -> None:
+def test_mindspore_without_device_reads_its_text(samples: Path) -> None:
     runs = sorted((samples / "mindspore" / "cpu").rglob("*_ascend_ms"))
     assert len(runs) == 7
     for path in runs:
@@ -297,7 +297,7 @@ def test_a_mindspore_run_without_a_device_is_read_from_its_text_files(samples: P
         assert len(run.operators)
 
 
-def test_a_mindspore_run_agrees_with_its_own_timeline_as_far_as_that_is_exact(samples: Path) -> None:
+def test_mindspore_run_agrees_with_its_timeline(samples: Path) -> None:
     path = next((samples / "mindspore" / "cpu" / "case_cpu").iterdir())
     operators = npuprof.load(path).operators
     events = json.loads((path / "ASCEND_PROFILER_OUTPUT" / "trace_view.json").read_text())

@@ -130,7 +130,7 @@ def test_a_collective_that_a_cut_timeline_lacks_is_counted(result: Path) -> None
 
 
 @pytest.mark.slow
-def test_of_tasks_without_a_known_type_those_with_an_operators_name_are_kernels(tmp_path: Path) -> None:
+def test_untyped_tasks_with_operators_are_kernels(tmp_path: Path) -> None:
     trace = small_trace()
     names = ("aclnnAdd_AddAiCore_Add", "MEMCPY_ASYNC", "NOTIFY_WAIT", "Other", "N/A", "trans_Cast_1")
     for number, name in enumerate(names):

@@ -40,7 +40,7 @@ def messages(notes: Notes | pd.DataFrame) -> str:
 @pytest.mark.parametrize(
     ("filling", "events"), [(b" " * 32, False), (b"\0" * 32, False), (slice_text() + b", ", True), (b"{" * 32, False)]
 )
-def test_an_archive_made_to_fill_memory_is_read_up_to_a_bound(
+def test_memory_bomb_archive_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filling: bytes, events: bool
 ) -> None:
     monkeypatch.setattr(trace_events, "_UNZIPPED_ANYWAY_BYTES", 2 * _MIB)
@@ -69,9 +69,7 @@ def test_an_ordinary_archive_is_read_whole_without_a_note(tmp_path: Path, monkey
     assert not len(notes)
 
 
-def test_an_event_without_an_end_is_lost_and_the_next_ones_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_event_is_lost_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_events, "_MAX_EVENT_BYTES", _MIB)
     endless = slice_text("x" * (6 * _MIB))
     path = written(tmp_path / "trace_view.json", slice_text("first"), endless, slice_text("last"))

@@ -52,7 +52,7 @@ def test_a_timeline_in_another_form_is_the_same_run(tmp_path: Path, form: str) -
     assert run.notes.equals(whole.notes)
 
 
-def test_a_trace_of_torch_with_a_line_for_each_event_is_one_of_torch(tmp_path: Path) -> None:
+def test_torch_trace_of_lines_is_recognised(tmp_path: Path) -> None:
     trace = KinetoTrace()
     trace.operator("aten::add", 10, 5, 3)
     path = tmp_path / "t.json"

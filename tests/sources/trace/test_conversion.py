@@ -181,7 +181,7 @@ def test_text_that_is_no_utf8_costs_no_event_and_no_argument(tmp_path: Path, odd
 
 @pytest.mark.slow
 @pytest.mark.parametrize("value", ["9" * 5_000, "1e999"])
-def test_arguments_of_a_device_event_that_cannot_be_read_cost_only_themselves(tmp_path: Path, value: str) -> None:
+def test_unreadable_arguments_cost_only_themselves(tmp_path: Path, value: str) -> None:
     maker = small_trace()
     path = maker.write(tmp_path / "trace_view.json")
     args = next(event["args"] for event in maker.events if "data_type" in event.get("args", {}))

@@ -85,7 +85,7 @@ def test_a_later_export_that_goes_on_adds_what_is_new(tmp_path: Path) -> None:
         pd.testing.assert_frame_equal(glued.tables[table], frame)
 
 
-def test_a_trace_of_torch_glued_to_itself_has_the_tables_of_one(tmp_path: Path) -> None:
+def test_doubled_torch_trace_has_single_tables(tmp_path: Path) -> None:
     trace = KinetoTrace()
     for turn in range(5):
         trace.operator("aten::mm", turn * 10, 9, turn)

@@ -167,9 +167,7 @@ def test_a_cut_gzip_gives_what_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("chunk_bytes", [40, 1 << 20])
-def test_a_time_written_as_a_number_keeps_all_its_digits_where_it_is_asked_to(
-    tmp_path: Path, wrapped: bool, chunk_bytes: int
-) -> None:
+def test_numeric_time_keeps_all_digits(tmp_path: Path, wrapped: bool, chunk_bytes: int) -> None:
     path = tmp_path / "trace.json"
     moments = ["1736408883674584.732", "12", "0.001"]
     listed = ", ".join(f'{{"ph": "X", "ts": {moment}, "dur": 1.5}}' for moment in moments)

@@ -32,7 +32,7 @@ def _count(decoded: Decoded, part: str) -> int:
     return sum(count for message, count in _messages(decoded).items() if part in message)
 
 
-def test_a_launched_kernel_has_its_name_and_times_exact_to_the_tick(directory: HwtsDirectory) -> None:
+def test_kernel_has_exact_name_and_times(directory: HwtsDirectory) -> None:
     directory.launch(1000, "first", 513, 60002)
     directory.launch(3000, "second", 515, 60007)
     decoded = raw.read(directory.finish())
@@ -179,7 +179,7 @@ def test_cube_utilization_is_of_the_cores_and_the_duration(directory: HwtsDirect
     assert percent == pytest.approx(5000 / (1000 * 20 * 0.5) * 100)
 
 
-def test_counters_that_a_lost_record_made_ambiguous_are_left_out_and_counted(directory: HwtsDirectory) -> None:
+def test_ambiguous_counters_are_left_out_and_counted(directory: HwtsDirectory) -> None:
     for number in range(2):
         directory.launch(1000 * number, f"op {number}", 3, 5)
     directory.launch(2000, "sound", 3, 6)

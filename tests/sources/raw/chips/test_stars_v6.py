@@ -51,7 +51,7 @@ def test_context_ids_of_the_host_do_not_hide_an_operator(directory: V6Directory)
     assert raw.read(directory.finish()).tables["kernels"]["op_name"].tolist() == ["op"]
 
 
-def test_the_first_form_of_task_track_holds_the_high_half_where_others_have_a_batch(directory: V6Directory) -> None:
+def test_first_task_track_has_the_high_half(directory: V6Directory) -> None:
     directory.old_track(10, 4, _BIG)
     directory.task(50, 60, 4, _BIG)
     (task,) = raw.read(directory.finish()).tables["tasks"].to_dict("records")
@@ -101,7 +101,7 @@ def test_ten_counters_give_the_metrics_of_the_chip(directory: V6Directory) -> No
     assert cube["cube_utilization_percent"] == pytest.approx(1000 / (1000 * 20 * 1) * 100)
 
 
-def test_the_second_core_of_a_mix_kernel_is_timed_by_its_cycles(directory: V6Directory) -> None:
+def test_second_core_is_timed_by_cycles(directory: V6Directory) -> None:
     directory.api(10000, 5, 5, 45, item="mix")
     directory.track(20, 3, 6)
     directory.node(40, "mix", "Op", core=4, blocks=8 | 2 << 16)  # two vector blocks go with each

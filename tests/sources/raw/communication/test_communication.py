@@ -115,7 +115,7 @@ def test_both_are_those_of_the_timeline(samples: Path, everything: Decoded) -> N
 
 
 @pytest.mark.slow
-def test_a_kernel_that_starts_with_a_collective_waited_since_the_kernel_before(
+def test_kernel_with_a_collective_waited_since_the_last(
     directory: CommunicationDirectory,
 ) -> None:
     directory.launch(0, "Add", 3, 0)  # on the device from 100 to 200 ticks of the host

@@ -82,7 +82,7 @@ def _write_run(directory: DeviceCollectives) -> None:
 
 
 @pytest.mark.slow
-def test_tasks_on_the_streams_of_a_group_are_steps_of_the_kernel_that_runs(directory: DeviceCollectives) -> None:
+def test_group_stream_tasks_are_collective_steps(directory: DeviceCollectives) -> None:
     _write_run(directory)
     decoded = raw.read(directory.finish())
     frames = decoded.tables
@@ -144,7 +144,7 @@ def test_steps_of_both_sides_are_in_order_of_time(directory: DeviceCollectives) 
 
 
 @pytest.mark.slow
-def test_kernels_of_a_captured_graph_issue_for_the_stream_that_was_captured(directory: DeviceCollectives) -> None:
+def test_graph_kernels_issue_for_the_captured_stream(directory: DeviceCollectives) -> None:
     directory.group(5, 20, 30)
     directory.captured(10, 50, 20, 9)
     directory.issue(100, 50, 0, 200, 400)

@@ -58,9 +58,7 @@ def test_the_last_slice_of_a_sample_is_missed(samples: Path, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stream", ["host/data/aging.api_event.data", "device_0/data/stars_soc.data.0"])
-def test_a_full_last_slice_is_noted_since_later_slices_may_be_missing(
-    samples: Path, tmp_path: Path, stream: str
-) -> None:
+def test_full_last_slice_is_noted(samples: Path, tmp_path: Path, stream: str) -> None:
     words = "its last slice is as full as those before it: later ones may be missing"
     run = writable_copy(raw_sample(samples, "sliced_2k"), tmp_path / "PROF_x")
     whole = npuprof.load(run)

@@ -40,7 +40,7 @@ def _halved(path: Path, stream: str) -> None:
 
 @pytest.mark.parametrize("damage", [_gone, _halved])
 @pytest.mark.parametrize("stream", ["task_track", "node_basic_info", "tensor_info"])
-def test_records_of_launches_that_are_gone_are_told_with_their_share_of_kernel_time(
+def test_lost_launches_have_their_share_of_time(
     tmp_path: Path, stream: str, damage: Callable[[Path, str], None]
 ) -> None:
     path = synthesise(tmp_path, launches=_ROWS, threads=1)

@@ -120,7 +120,7 @@ def test_samples_are_those_of_memory_record(samples: Path, everything: Decoded) 
     assert found["device_id"].tolist() == [0, 0]
 
 
-def test_a_block_lives_from_its_allocation_to_the_next_release_of_its_address(
+def test_block_lives_until_its_address_is_released(
     directory: CommunicationDirectory,
 ) -> None:
     for stamp, address, size in ((0, 512, 64), (1, 1024, 32), (2, 512, -64), (3, 512, 16), (4, 512, -16)):
@@ -134,7 +134,7 @@ def test_a_block_lives_from_its_allocation_to_the_next_release_of_its_address(
     assert _plain(found, "name", "size_bytes", "allocated_ns", "released_ns") == times
 
 
-def test_a_release_of_an_older_block_is_a_row_of_its_own(directory: CommunicationDirectory) -> None:
+def test_release_of_older_block_is_a_row(directory: CommunicationDirectory) -> None:
     directory.memory(5, 512, -64)
     directory.memory(6, 512, 8)
     found = raw.read(directory.finish()).tables["allocations"]

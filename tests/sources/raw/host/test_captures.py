@@ -78,7 +78,7 @@ def test_tasks_of_a_graph_have_the_operators_that_were_captured(directory: Captu
     assert captured["attributes"].tolist()[0] == "axis=1"
 
 
-def test_an_id_that_is_captured_again_is_another_operator_from_then_on(directory: Captures) -> None:
+def test_recaptured_id_is_another_operator(directory: Captures) -> None:
     directory.captured_operator(10, "first", 40, 1)
     directory.captured_operator(1000, "second", 40, 1)
     for at in (100, 600):
@@ -87,9 +87,7 @@ def test_an_id_that_is_captured_again_is_another_operator_from_then_on(directory
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_tasks_belong_to_the_graph_whose_stream_they_run_on_while_it_is_the_graphs(
-    version: int, directory: Captures
-) -> None:
+def test_tasks_belong_to_the_graph_of_their_stream(version: int, directory: Captures) -> None:
     write = directory.captured if version == 1 else directory.captured_v2
     none = 0xFFFF if version == 1 else 0xFFFFFFFF
     write(100, 40, 3, 9)
@@ -138,7 +136,7 @@ def test_records_of_operators_behind_damage_are_found_again(directory: Captures)
     assert notes["damaged or cut bytes skipped"] == 39 + 24
 
 
-def test_an_operator_that_claims_more_tensors_than_its_record_holds_keeps_those(directory: Captures) -> None:
+def test_operator_with_excess_tensors_keeps_recorded_ones(directory: Captures) -> None:
     directory.captured_operator(10, "greedy", 40, 1, *_tensors(5))
     directory.task(100, 110, 40, 1)
     decoded = raw.read(directory.finish())

@@ -89,13 +89,13 @@ def _wrapping_stream(count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.
     return stamps, number % 65536, Flips(np.zeros(len(wraps), np.int64), wraps * 10 - 5, np.arange(1, len(wraps) + 1))
 
 
-def test_a_hundred_and_forty_thousand_tasks_of_one_stream_have_three_batches() -> None:
+def test_many_tasks_have_three_batches() -> None:
     stamps, ids, flips = _wrapping_stream(140_000)
     batch = batch_ids(np.zeros(140_000, np.int64), stamps, ids, flips)
     assert (batch == np.arange(140_000) // 65536).all()
 
 
-def test_tasks_stamped_on_the_wrong_side_of_a_wrap_keep_their_batch() -> None:
+def test_wrapped_tasks_keep_their_batch() -> None:
     # GIVEN threads that launch at once: around the wrap, stamps and ids are not in one order
     stamps, ids, flips = _wrapping_stream(140_000)
     rng = np.random.default_rng(7)
@@ -105,7 +105,7 @@ def test_tasks_stamped_on_the_wrong_side_of_a_wrap_keep_their_batch() -> None:
     assert (batch == order // 65536).all()
 
 
-def test_a_stream_that_gets_a_destroyed_ones_id_is_in_another_batch() -> None:
+def test_reused_stream_id_is_another_batch() -> None:
     flips = Flips(_array([4, 4]), _array([10, 20]), _array([1, 0xFFFF]))
     batch = batch_ids(_array([4, 4, 4, 5]), _array([5, 15, 25, 25]), _array([0, 1, 2, 3]), flips)
     assert batch.tolist() == [0, 1, 2, 0]

@@ -59,7 +59,7 @@ def test_a_chip_without_decoded_tasks_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["0", "1", "4", "5", "7", "9", "15"])
-def test_no_chip_has_two_metrics_of_one_name_and_the_same_events(version: str) -> None:
+def test_metrics_of_a_chip_are_unique(version: str) -> None:
     metrics = metrics_of(family_of(version, ()), version)
     keys = [(metric.name, *sorted(metric.events)) for metric in metrics]
     assert len(set(keys)) == len(keys)

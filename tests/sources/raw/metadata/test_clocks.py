@@ -94,7 +94,7 @@ def test_the_end_of_collection_also_has_the_wall_clock() -> None:
     assert epoch_offset([side], Notes()) == 1_763_600_000_000_000_000
 
 
-def test_a_damaged_start_is_reported_and_that_of_a_device_comes_before_the_end() -> None:
+def test_damaged_start_is_reported_in_order() -> None:
     pair = {"collectionTimeBegin": "1763600000000000", "clockMonotonicRaw": "1000"}
     end = {"collectionTimeEnd": "1763600000000002", "clockMonotonicRaw": "2170"}
     notes = Notes()

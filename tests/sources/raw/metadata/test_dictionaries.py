@@ -79,7 +79,7 @@ def test_a_type_without_a_name_is_counted(tmp_path: Path) -> None:
     assert (note["count"], note["message"].split(":")[0]) == (2, "it lacks a name")
 
 
-def test_a_type_of_kernels_with_the_name_of_something_else_is_reported(tmp_path: Path) -> None:
+def test_kernel_type_with_foreign_name_is_reported(tmp_path: Path) -> None:
     path = RawDirectory(tmp_path / "PROF_1").finish()
     dictionary = path / "host/data/unaging.additional.type_info_dic.slice_0"
     for name, told in (("KERNEL_AICORE", 0), ("KERNEL_NEWER", 0), ("XERNEL_AICORE", 1)):
@@ -105,9 +105,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 
 @pytest.mark.long
 @pytest.mark.parametrize(("gib", "at_the_end"), [(1, False), (4, True)])
-def test_a_dictionary_that_was_set_up_for_more_than_was_written_takes_no_memory_for_the_rest(
-    tmp_path: Path, gib: int, *, at_the_end: bool
-) -> None:
+def test_oversized_dictionary_takes_no_memory(tmp_path: Path, gib: int, *, at_the_end: bool) -> None:
     directory = RawDirectory(tmp_path / "PROF_1")
     directory.launch(0, "MatMul", 3, 0)
     path = directory.finish() / "host/data/unaging.additional.hash_dic.slice_0"

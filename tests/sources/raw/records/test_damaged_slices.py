@@ -61,7 +61,7 @@ def _warnings(decoded: Decoded) -> pd.DataFrame:
 @pytest.mark.long
 @pytest.mark.parametrize("place", _CUTS)
 @pytest.mark.parametrize("stream", _STREAMS)
-def test_a_byte_cut_off_a_slice_costs_the_record_that_it_cuts(stream: str, place: str, run: Path) -> None:
+def test_cut_byte_costs_only_its_record(stream: str, place: str, run: Path) -> None:
     slices = reslice(run, stream, _STREAMS[stream])
     expected = raw.read(run)
     assert len(slices) > 3

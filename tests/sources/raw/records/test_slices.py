@@ -66,9 +66,7 @@ def test_slices_of_a_sample_may_be_cut_anywhere(name: str, samples: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_slice_that_does_not_fit_into_memory_is_left_out_and_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_oversized_slice_is_left_out_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = synthesise(tmp_path, launches=20)
     whole = raw.read(path)
     for side, name in (("device_0", "stars_soc.data.0.slice_9"), ("host", "unaging.additional.hash_dic.slice_9")):

@@ -68,7 +68,7 @@ def test_the_slice_that_was_cut_is_marked(tmp_path: Path, stream: str, *, marked
 
 
 @pytest.mark.parametrize("stream", _LAYOUTS)
-def test_a_cut_of_a_whole_records_length_is_marked_where_marks_exist(tmp_path: Path, stream: str) -> None:
+def test_cut_of_a_whole_record_is_marked(tmp_path: Path, stream: str) -> None:
     record = _LAYOUTS[stream]
     path = _write(tmp_path, stream, record, marked=True)[2]
     whole = path.read_bytes()

@@ -83,7 +83,7 @@ def test_the_events_of_a_moment_are_one_row_of_the_cache(version: str, samples_d
     assert found["LLC write Throughput", "1"] == [(1 * _MS, None), (2 * _MS, pytest.approx(8 / 1e-3))]
 
 
-def test_a_cache_that_was_sampled_for_capacity_is_named_in_the_notes(samples_dir: Samples) -> None:
+def test_notes_name_sampled_cache_counters(samples_dir: Samples) -> None:
     samples_dir.change("device_0/sample.json", llc_profiling="capacity")
     samples_dir.put("llc.data", "QQII", (1000, 1, 0, 1))
     decoded = samples_dir.read()
@@ -143,7 +143,7 @@ def _held_ms(samples_dir: Samples, stamps_ms: list[float]) -> tuple[list[float],
 _TURN_MS = (1 << 32) / 1000
 
 
-def test_stamps_of_memory_go_on_after_each_turn_of_their_32_bits(samples_dir: Samples) -> None:
+def test_memory_stamps_survive_32_bit_turns(samples_dir: Samples) -> None:
     stamps_ms = [600_000.0 * step for step in range(20)]  # over three hours: they begin anew twice
     assert stamps_ms[-1] > 2 * _TURN_MS
     found, notes = _held_ms(samples_dir, stamps_ms)
@@ -162,7 +162,7 @@ def test_a_damaged_stamp_of_memory_moves_no_other(place: int, damaged_ms: float,
     assert set(stamps_ms) - {stamps_ms[place]} <= set(found)
 
 
-def test_stamps_of_memory_out_of_order_are_noted_and_are_no_turn(samples_dir: Samples) -> None:
+def test_unordered_memory_stamps_are_noted(samples_dir: Samples) -> None:
     stamps_ms = [0.0, 5000.0, 4000.0, 6000.0]
     found, notes = _held_ms(samples_dir, stamps_ms)
     assert found == stamps_ms
@@ -178,7 +178,7 @@ def test_hccs_counters_that_wrap_go_on(samples_dir: Samples) -> None:
     assert found["HCCS Rx", None] == [(0, None), (_MS, pytest.approx(1000.0))]
 
 
-def test_shares_of_a_network_port_are_percent_and_absent_where_nothing_moved(samples_dir: Samples) -> None:
+def test_port_shares_are_percent(samples_dir: Samples) -> None:
     line = f"{_DEVICE_MONO_NS} 100 5 1310720 200 9 2 4 0 0 0 0 0 0"  # without the number of a port
     samples_dir.text(f"{_DEVICE}/nic.data.0", f"{line}\n")
     found = samples_dir.counters()
@@ -243,7 +243,7 @@ def test_cores_sampled_by_time_are_no_counters_of_kernels(samples_dir: Samples) 
     assert not decoded.notes.to_frame()["message"].str.contains("ffts_profile").any()
 
 
-def test_a_cpu_that_seems_more_than_busy_is_left_out_as_the_vendor_does(samples_dir: Samples) -> None:
+def test_overfull_cpu_is_left_out(samples_dir: Samples) -> None:
     samples_dir.change("host/info.json", sysClockFreq=100, cpuNums=2)
     tail = "R " + "0 " * 10 + "{} 0 " + "0 " * 23 + "{}" + " 0" * 13
     for second, ticks in ((0, (0, 0, 0)), (1, (90, 90, 50))):
@@ -365,9 +365,7 @@ def test_cache_rates_of_a_task_id_used_twice_go_by_turns(samples_dir: Samples) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("platform", "family"), FAMILIES.items())
-def test_the_hit_rate_of_the_cache_is_shown_for_the_chips_for_which_the_vendor_shows_one(
-    samples_dir: Samples, platform: str, family: Family
-) -> None:
+def test_cache_hit_rate_follows_the_chip(samples_dir: Samples, platform: str, family: Family) -> None:
     samples_dir.change("device_0/info.json.0", platform_version=platform)
     events = {"0xfb": 4, "0xfc": 4, "0x90": 3, "0x91": 3, "0x9c": 2}
     if family is Family.HWTS:

@@ -150,9 +150,7 @@ def test_networks_are_those_of_nic_and_roce(label: str, database: sqlite3.Connec
         assert len(wanted) == 4
 
 
-def test_hccs_is_that_of_hccs_and_the_interval_that_it_leaves_out(
-    database: sqlite3.Connection, counters: pd.DataFrame
-) -> None:
+def test_hccs_counts_its_own_interval(database: sqlite3.Connection, counters: pd.DataFrame) -> None:
     for column, name in (("txThroughput", "HCCS Tx"), ("rxThroughput", "HCCS Rx")):
         query = f"SELECT timestampNs, {column} FROM HCCS ORDER BY timestampNs"
         wanted = [(time_ns, pytest.approx(value / _MIB, abs=0.0005)) for time_ns, value in database.execute(query)]
@@ -193,9 +191,7 @@ def test_bandwidth_levels_are_those_of_soc_bandwidth_level(
         assert _values(counters, f"Stars Soc Info {name} Bw Level") == database.execute(query).fetchall()
 
 
-def test_the_cache_has_a_row_a_moment_and_no_value_without_its_events(
-    database: sqlite3.Connection, counters: pd.DataFrame
-) -> None:
+def test_cache_rows_need_their_events(database: sqlite3.Connection, counters: pd.DataFrame) -> None:
     rows = database.execute("SELECT timestampNs, llcId, hitRate, throughput FROM LLC ORDER BY timestampNs").fetchall()
     for name in ("LLC read Hit Rate", "LLC read Throughput"):
         found = _values(counters, name, "0")
@@ -206,9 +202,7 @@ def test_the_cache_has_a_row_a_moment_and_no_value_without_its_events(
             assert value != value  # each moment holds one event of the two that are summed: the vendor shows 0
 
 
-def test_module_memory_from_before_the_collection_is_left_out_as_the_vendor_does(
-    everything: Decoded, database: sqlite3.Connection
-) -> None:
+def test_older_module_memory_is_left_out(everything: Decoded, database: sqlite3.Connection) -> None:
     assert not database.execute("SELECT name FROM sqlite_master WHERE name = 'NPU_MODULE_MEM'").fetchall()
     notes = everything.notes.to_frame().set_index("message")["count"]
     assert notes["npu_module_mem: samples from before the collection began skipped"] == 3
