@@ -155,7 +155,7 @@ def _faulty(call: str, error: Exception, tmp_path: Path) -> Session:
     return Session(Options(activities=("npu",), output=tmp_path), collector=collector)
 
 
-def test_what_a_front_end_refuses_is_refused_before_the_first_step(tmp_path: Path) -> None:
+def test_refusals_come_before_the_first_step(tmp_path: Path) -> None:
     callback = callbacks.StopAtStep(2, 3, _faulty("check", FrontEndAbsentError("absent"), tmp_path))
     with pytest.raises(FrontEndAbsentError):
         train(1, 3, callback)

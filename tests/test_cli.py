@@ -242,7 +242,7 @@ def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("words", [["--overhead"], ["--if-unavailable", "run"], ["--saved-bytes", "9"], ["--engines"]])
-def test_what_is_for_cells_is_neither_offered_nor_dropped(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_cell_options_stay_in_cells(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["run", "--help"]) == 0
     offered = capsys.readouterr().out
     assert "--collector" in offered

@@ -158,7 +158,7 @@ def test_the_command_line_prints_such_a_path(odd: Path, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("text", "shown"), [("plain", "plain"), ("é中", "é中"), ("a\udcff", r"a\xff"), ("\ud800b", r"\ud800b"), ("", "")]
 )
-def test_what_no_encoding_takes_is_shown_as_its_number(text: str, shown: str) -> None:
+def test_unencodable_characters_are_numbers(text: str, shown: str) -> None:
     assert encodable(text) == shown
 
 

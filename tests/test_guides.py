@@ -77,7 +77,7 @@ def test_its_links_lead_somewhere(path: Path) -> None:
 @pytest.mark.kernel
 @pytest.mark.long
 @each_guide
-def test_it_runs_shows_what_is_saved_and_its_claims_hold(
+def test_runs_as_saved_and_claims_hold(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     if part := _ON_SAMPLES.get(path.stem):

@@ -71,7 +71,7 @@ def test_the_version_is_the_installed_one() -> None:
 
 
 @pytest.mark.slow
-def test_a_checkout_that_is_not_installed_records_and_says_so(tmp_path: Path) -> None:
+def test_uninstalled_checkout_records_and_says_so(tmp_path: Path) -> None:
     site = tmp_path / "site"
     site.mkdir()
     for entry in Path(pandas.__file__).parents[1].iterdir():

@@ -148,7 +148,7 @@ def test_a_long_test_that_failed_is_run_again(folder: Path, pytester: pytest.Pyt
     assert _run(pytester, "--last-failed").parseoutcomes()["failed"] == 1
 
 
-def test_an_order_is_random_and_that_of_its_seed(folder: Path, pytester: pytest.Pytester) -> None:
+def test_order_is_random_by_seed(folder: Path, pytester: pytest.Pytester) -> None:
     def order(*arguments: str) -> list[str]:
         lines = _run(pytester, "--collect-only", *arguments).stdout.lines
         return [line for line in lines if "::" in line]
@@ -219,9 +219,7 @@ def test_progress_on_a_terminal_stays_in_its_line(folder: Path) -> None:
     assert "FAILED test_failing.py::test_wrong" in shown
 
 
-def test_tests_that_are_too_slow_for_their_lane_are_named(
-    folder: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slow_tests_are_named(folder: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes, "_FAST_TEST_S", 0.0)
     monkeypatch.setattr(lanes, "_USUAL_TEST_S", 0.0)
     lines = _run(pytester, "--all").outlines

@@ -34,9 +34,7 @@ def code(notebook: Any) -> list[Any]:
 @pytest.mark.kernel
 @pytest.mark.long
 @pytest.mark.parametrize("name", _NAMES)
-def test_it_runs_shows_what_is_saved_and_its_claims_hold(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_as_saved_and_claims_hold(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notebook = saved_notebooks.with_claims(read(name), CLAIMS.get(name, {}))
     made = saved_notebooks.execute(notebook, tmp_path, monkeypatch)
     assert saved_notebooks.changes(read(name), notebook, MAY_DIFFER.get(name, {})) == []

@@ -62,7 +62,7 @@ def test_every_link_of_a_notebook_is_there(notebook: Path) -> None:
     assert _missing(text, notebook.parent) == []
 
 
-def test_contributors_are_told_of_each_room_and_of_no_other() -> None:
+def test_contributors_read_about_each_room() -> None:
     page = (_ROOT / "CONTRIBUTING.md").read_text("utf-8")
     rows = re.findall(
         r"^\| (`.*?) \|", page.partition("| room | what is in it |")[2].partition("\n\n")[0], re.MULTILINE

@@ -143,7 +143,7 @@ def _open_files(below: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_terminal_shows_one_line_that_is_wiped_at_the_end(tmp_path: Path, screen: Screen) -> None:
+def test_terminal_line_is_wiped_at_the_end(tmp_path: Path, screen: Screen) -> None:
     path = timeline(tmp_path / "trace_view.json")
     npuprof.load(path)
     assert "\n" not in screen.getvalue()

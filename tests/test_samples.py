@@ -104,9 +104,7 @@ def test_files_of_any_commit_of_any_clone_are_written(scene: Scene, capsys: pyte
     assert "0 written, 3 already there" in capsys.readouterr().out
 
 
-def test_what_is_missing_is_told_with_commands_that_fetch_it(
-    scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_data_names_fetching_commands(scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     published = tmp_path / "published"
     commits = [_commit(published, {"data/a.json": _TRACE}), _commit(published, {"data/b.csv": _TABLE})]
     _git(published, "config", "uploadpack.allowAnySHA1InWant", "true")
@@ -153,7 +151,7 @@ def test_content_that_the_manifest_does_not_describe_is_refused(
     assert "refused a.json" in capsys.readouterr().out
 
 
-def test_a_file_that_is_there_and_differs_is_left_alone(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+def test_differing_file_is_left_alone(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
     _commit(scene.clones / "one", {"a.json": _TRACE})
     scene.target.mkdir()
     (scene.target / "a.json").write_bytes(b"mine")

@@ -316,7 +316,7 @@ def _held_in(value: Any) -> Iterator[float]:
 
 
 @pytest.mark.parametrize("rule", [*RULES, *JOB_RULES], ids=lambda rule: f"{rule.check.__module__.split('.', 2)[2]}")
-def test_thresholds_on_the_page_of_findings_are_those_of_the_rules(rule: Any) -> None:
+def test_thresholds_match_the_rules(rule: Any) -> None:
     modules = [import_module(name) for name in (rule.check.__module__, _ELSEWHERE.get(rule.name, "")) if name]
     held = [number for module in modules for value in vars(module).values() for number in _held_in(value)]
     table = section("Rules" if rule in RULES else "Ranks")
@@ -329,7 +329,7 @@ def test_thresholds_on_the_page_of_findings_are_those_of_the_rules(rule: Any) ->
             assert any(math.isclose(value, other) for other in held), f"{number} {unit} is of no constant of {modules}"
 
 
-def test_the_order_of_findings_is_told_as_it_is() -> None:
+def test_order_of_findings_is_stated() -> None:
     assert finding._WAY_TO_IDEAL == 10
     told = "a tenth of the way from", "the lower to the upper one"
     assert all(part in TERMS["bounded"] for part in told)

@@ -86,7 +86,7 @@ def test_a_sessions_configuration_collects(installed: Any, tmp_path: Path) -> No
     assert rewriting.remapping == _OFF
 
 
-def test_a_configuration_of_the_users_own_keeps_what_it_says(installed: Any, tmp_path: Path) -> None:
+def test_users_configuration_is_kept(installed: Any, tmp_path: Path) -> None:
     mine = ConfigProto()
     optimizer = mine.graph_options.rewrite_options.custom_optimizers.add()
     optimizer.name = "NpuOptimizer"

@@ -57,7 +57,7 @@ def test_it_is_committed_with_its_outputs() -> None:
     assert {"timeline", "flame", "rank-timeline"} <= set(figures)
 
 
-def test_what_it_shows_is_small_and_refers_to_nothing_outside() -> None:
+def test_page_is_small_and_self_contained() -> None:
     for cell in code_cells(saved_notebooks.read(_NOTEBOOK)).values():
         saved = json.dumps(cell.outputs)
         assert len(saved) <= _REPORT_BYTES

@@ -33,7 +33,7 @@ def run_of(gap_ns: int, *, marks: bool = True, steps: int = _STEPS) -> Profile:
 
 
 @pytest.mark.parametrize("marks", [True, False], ids=["marks", "kernels"])
-def test_a_loop_that_waits_between_its_steps_is_told_everywhere(*, marks: bool) -> None:
+def test_waiting_loop_is_told_everywhere(*, marks: bool) -> None:
     run = run_of(_GAP, marks=marks)
     advice = run.advice()
     assert advice.step_ns == _WORK + _GAP

@@ -85,7 +85,7 @@ def test_no_finding_costs_more_than_its_rows_of_the_budget(seed: int, devices: i
 
 
 @pytest.mark.parametrize("busy", [1, 100, 700])
-def test_what_one_finding_explains_is_its_row_of_the_budget(busy: int) -> None:
+def test_finding_explains_its_budget_row(busy: int) -> None:
     """Of a starved loop whose steps vary: the idle share of the headline, of the finding and of what is explained."""
     rng = np.random.default_rng(busy)
     lengths = rng.integers(1_000, 1_190, 20)

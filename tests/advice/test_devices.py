@@ -103,7 +103,7 @@ def test_rules_about_npus_judge_no_gpu(gpu: Profile) -> None:
         gpu.advice()["cube_efficiency"]
 
 
-def test_what_to_collect_is_said_in_the_words_of_whoever_recorded(gpu: Profile) -> None:
+def test_collecting_advice_uses_the_recorders_words(gpu: Profile) -> None:
     assert "profile_memory=True" in gpu.advice()["memory_peak"].collect
     gpu.info.source = "recording, torch profiler trace"
     recorded = advise(gpu.tables, gpu.info, gpu.accounting)

@@ -200,7 +200,7 @@ def test_barely_later_member_is_not_named(waits: tuple[tuple[int, int], ...]) ->
 
 
 @pytest.mark.parametrize(("moving", "state"), [(4, "clean"), (20, "fires")])
-def test_only_time_in_which_data_moves_counts_as_exposed_communication(moving: int, state: str) -> None:
+def test_only_moving_time_is_exposed_communication(moving: int, state: str) -> None:
     found = advice(
         steps=table("steps", [(0, 100)]),
         kernels=table("kernels", [(0, 40)]),
@@ -449,7 +449,7 @@ def test_slow_link_is_priced_against_others() -> None:
     [([18, 18, 13, 18], 6), ([18, 18, 9, 18], 4), ([18, 9], 6), ([], 0)],
     ids=["a little slower", "seen too seldom", "no usual rate among two", "no transfers"],
 )
-def test_links_that_are_alike_or_hardly_known_are_clean(rates: list[float], count: int) -> None:
+def test_equal_links_are_clean(rates: list[float], count: int) -> None:
     if rates:
         assert _transfers(rates, count)["slow_link"].state == "clean"
     else:
@@ -466,7 +466,7 @@ def test_the_links_of_data_parallel_training_are_alike(samples: Path) -> None:
     assert found.state == "clean"
 
 
-def test_what_to_collect_is_what_the_run_was_not_collected_with() -> None:
+def test_collecting_advice_names_missing_options() -> None:
     kernels = table("kernels", [(0, 9)])
     ranks = {"kernels": kernels, "communication": table("communication", [(9, 50)])}
     for level, waiting, host in (

@@ -423,7 +423,7 @@ def _trials() -> Iterator[Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("trial", list(_trials()))
-def test_what_an_action_says_goes_away_where_it_is_done(trial: Trial) -> None:
+def test_followed_actions_silence_their_finding(trial: Trial) -> None:
     before, after = trial.before(), trial.after()
     assert before.state == "fires"
     assert trial.says.lower() in before.action.lower()
@@ -561,7 +561,7 @@ def test_the_actions_of_rules_have_the_words_of_the_framework(framework: str) ->
         ("alloc", {"PYTORCH_NPU_ALLOC_CONF": "max_split_size_mb:64,expandable_segments:True"}),
     ],
 )
-def test_a_variable_that_is_set_already_is_not_named(cause: str, variable: dict[str, str]) -> None:
+def test_set_variable_is_not_named(cause: str, variable: dict[str, str]) -> None:
     (name,) = variable
     unset = idle_for(cause, 500, Info(collector="torch_npu")).action
     action = idle_for(cause, 500, Info(collector="torch_npu", environment=variable)).action

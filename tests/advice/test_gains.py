@@ -57,7 +57,7 @@ def with_tables(run: Profile, **given: pd.DataFrame) -> Profile:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", _CASES)
-def test_a_gain_is_what_a_step_is_shorter_without_it(rule: str) -> None:
+def test_gain_shortens_the_step(rule: str) -> None:
     found = run_of(rule).advice()[rule]
     program, without = _CASES[rule]
     better = Machine(latency=4).run(changed([program] * 4, without))
@@ -78,7 +78,7 @@ def test_a_gain_is_what_a_step_is_shorter_without_it(rule: str) -> None:
         ((("FLOAT", "FLOAT"),) * 4, 0),  # copies that change nothing
     ],
 )
-def test_casts_that_are_undone_at_once_are_needless_for_sure(dtypes: tuple[tuple[str, str], ...], surely: int) -> None:
+def test_undone_casts_are_surely_needless(dtypes: tuple[tuple[str, str], ...], surely: int) -> None:
     run = run_of("layout_and_casts")
     kernels = run.kernels.assign(input_shapes="8,8;9", output_shapes="8,8", input_formats="ND", output_formats="ND")
     cast = (kernels["op_type"] == "Cast").to_numpy(bool)

@@ -162,13 +162,13 @@ def test_ranks_that_take_turns_being_late_wait_for_each_other() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("moving", "state"), [(10, "clean"), (500, "fires")])
-def test_transfers_count_by_what_the_job_would_take_without_them(moving: int, state: str) -> None:
+def test_transfers_count_by_their_removal(moving: int, state: str) -> None:
     found = advice_of(synchronised([[1_000, 1_000]] * 5, [moving] * 5))["exposed_communication"]
     assert (found.state, found.cost_ns) == (state, 5 * moving)
 
 
 @pytest.mark.slow
-def test_what_comes_before_the_first_step_gains_nothing_in_a_step() -> None:
+def test_work_before_steps_gains_nothing() -> None:
     job = synchronised([[1_000, 1_000]] * 9, [3_000] * 4 + [500] * 5)  # four collectives set the job up
     marked = job.assign(step=job.groupby("rank").cumcount().sub(3).where(lambda number: number > 0).astype("Int64"))
     assert advice_of(job)["exposed_communication"].cost_ns == 4 * 3_000 + 5 * 500

@@ -132,7 +132,7 @@ def test_the_backward_pass_of_such_operators_counts_too() -> None:
     assert found.rows["saved_ns"].iloc[-1] == 0  # the only kernel of the backward pass is its longest
 
 
-def test_the_letters_of_counterparts_are_those_that_there_are() -> None:
+def test_letters_of_counterparts_exist() -> None:
     names = [name for of_letter in LETTERS.values() for name in of_letter]
     assert len(set(names)) == len(names)
     assert not set(names) & IGNORED
@@ -150,7 +150,7 @@ def optimizer(tensors: int) -> dict[str, pd.DataFrame]:
     return run
 
 
-def test_an_optimizer_of_several_kernels_for_each_tensor_is_told() -> None:
+def test_optimizer_of_many_kernels_is_told() -> None:
     found = finding("unfused_optimizer", length_us=2_000, run=optimizer(20))
     assert (found.state, len(found.rows), found.cost_ns >= 160 * _US) == ("fires", 80, True)
     assert "NpuFusedAdamW" in found.action
@@ -169,7 +169,7 @@ def test_an_optimizer_is_also_known_by_its_kernels_alone() -> None:
     )
 
 
-def test_batch_norms_that_synchronise_are_told_with_their_collectives() -> None:
+def test_synchronising_batch_norms_are_told() -> None:
     run = program(("SyncBatchNorm", "", 0), ("aten::batch_norm_gather_stats", "SyncBatchNormGatherStats", 20))
     collective = table("communication", [(50 * _US, 300 * _US)])
     links = schema.build(

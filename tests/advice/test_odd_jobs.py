@@ -48,7 +48,7 @@ def test_a_rank_with_another_program_is_not_compared_with_the_others() -> None:
     assert not blamed(advice_of(with_steps(mixed, 2)))
 
 
-def test_ranks_with_different_steps_are_compared_in_those_that_they_share() -> None:
+def test_ranks_compare_in_shared_steps() -> None:
     own = [[1_000_000 + 900 * (3 * rank + at) % 2_000 + 300_000 * (rank == 1) for rank in range(5)] for at in range(9)]
     events = with_steps(synchronised(own, [50] * 9), 1)
     late = (events["rank"] == 4) & (events["step"] < 13)

@@ -114,7 +114,7 @@ def test_the_model_gives_the_step_of_generated_jobs(plan: Plan) -> None:
 
 
 @pytest.mark.slow
-def test_of_the_llm_the_bubble_is_that_of_two_micro_batches(samples: Path) -> None:
+def test_llm_bubble_is_of_two_micro_batches(samples: Path) -> None:
     found = npuprof.load_set(samples / "torch_npu/llm_4ranks").advice()["pipeline_bubble"]
     assert (found.state, "2 equal stages and 2 micro-batches" in found.detail) == ("fires", True)
     assert float(re.findall(r"within ([\d.]+) %", found.detail)[0]) <= 1

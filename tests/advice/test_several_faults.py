@@ -159,7 +159,7 @@ def test_mostly_slow_role_bounds_the_gain(slow: int, ranks: int) -> None:
 
 
 @pytest.mark.long
-def test_of_a_role_that_is_mostly_slow_one_may_be_absent() -> None:
+def test_slow_role_may_lack_one_rank() -> None:
     own = [[1_000_000 + 150_000 * (rank < 13) + 900 * (at * rank % 7) for rank in range(16)] for at in range(12)]
     events = with_steps(synchronised(own, [50_000] * 12), 3)
     groups = {"g": ("dp", tuple(range(16)))}
@@ -179,7 +179,7 @@ def test_of_a_role_that_is_mostly_slow_one_may_be_absent() -> None:
         pytest.param(5, 8, "slow_rank", marks=pytest.mark.long),
     ],
 )
-def test_of_most_ranks_that_are_slow_one_may_be_absent(slow: int, ranks: int, rule: str) -> None:
+def test_mostly_slow_ranks_may_lack_one(slow: int, ranks: int, rule: str) -> None:
     """What the absent one takes is taken from the others: no rank is compared with it."""
     own = [[1_000_000 + 900 * (at * rank % 7) + 150_000 * (rank < slow) for rank in range(ranks)] for at in range(24)]
     whole = with_steps(synchronised(own, [50_000] * 24), 3)

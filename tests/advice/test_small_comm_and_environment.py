@@ -100,7 +100,7 @@ def blocked(environment: dict[str, str], *, busy: bool = False, memory: pd.DataF
         ({"ASCEND_GLOBAL_LOG_LEVEL": "1"}, "Run `export ASCEND_GLOBAL_LOG_LEVEL=3` before the program.", 50),
     ],
 )
-def test_a_variable_is_named_with_what_it_may_cost(environment: dict[str, str], action: str, cost: int) -> None:
+def test_variable_is_named_with_its_cost(environment: dict[str, str], action: str, cost: int) -> None:
     found = blocked(environment)["environment"]
     assert (found.state, found.action, found.cost_ns, found.gain_lo_ns) == ("fires", action, cost, 0)
     assert next(iter(environment)) in found.detail or "debug" in found.detail or "info" in found.detail

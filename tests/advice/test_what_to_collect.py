@@ -167,7 +167,7 @@ def _more_steps(info: Info, **given: pd.DataFrame) -> str:
     return more_steps(Recorded(factories.all_tables(**given), info, NPU, True))
 
 
-def test_a_cell_is_told_how_its_steps_are_marked() -> None:
+def test_cell_reports_how_steps_are_marked() -> None:
     assert _more_steps(Info()) == "record more steps, such as warmup=2, active=6"
     for name in ("<cell [3]>", "<cell>"):
         told = _more_steps(Info(code={name: "train()"}))

@@ -222,7 +222,7 @@ def test_a_step_lasts_to_the_start_of_the_next_consecutive_one(
     assert own == [32 if length == 40 else 8 for _, length in marks]
 
 
-def test_time_in_which_no_cell_ran_lies_outside_every_step() -> None:
+def test_time_between_cells_is_outside_steps() -> None:
     run = factories.all_tables(
         steps=table("steps", [(0, 10), (100, 10), (130, 10)]), kernels=table("kernels", [(0, 12), (100, 10), (130, 10)])
     )
@@ -232,7 +232,7 @@ def test_time_in_which_no_cell_ran_lies_outside_every_step() -> None:
     assert steps[BETWEEN_STEPS].tolist() == [18, 20, 0]
 
 
-def test_a_step_that_is_marked_twice_is_one_step() -> None:
+def test_step_marked_twice_is_one() -> None:
     steps, kernels = table("steps", [(0, 100), (0, 100), (100, 100)]), table("kernels", [(10, 5), (110, 5)])
     accounted = account(factories.all_tables(steps=steps, kernels=kernels)).steps
     assert accounted["duration_ns"].tolist() == [100, 100]

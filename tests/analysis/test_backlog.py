@@ -34,7 +34,7 @@ def _job(folder: Path, ranks: int, *, waits: bool) -> ProfileSet:
     return npuprof.load_set(folder)
 
 
-def test_steps_that_end_before_the_device_has_done_them_are_told(tmp_path: Path) -> None:
+def test_early_ending_steps_are_told(tmp_path: Path) -> None:
     run = _job(tmp_path, 1, waits=False)[0]
     advice = run.advice()
     late = advice.facts.backlog
@@ -75,7 +75,7 @@ def test_steps_that_wait_for_the_device_are_as_they_are_marked(tmp_path: Path) -
     assert "The host runs ahead" not in str(run.advice())
 
 
-def test_what_the_cell_launches_after_its_steps_is_no_backlog(tmp_path: Path) -> None:
+def test_launches_after_steps_are_no_backlog(tmp_path: Path) -> None:
     run = _job(tmp_path, 1, waits=True)[0]
     steps = run.steps.iloc[: _STEPS // 2]  # as if the loop had ended there
     assert backlog({**run.tables, "steps": steps}, int(steps["duration_ns"].mean())) is None

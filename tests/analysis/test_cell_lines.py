@@ -39,7 +39,7 @@ def by_line(frame: pd.DataFrame, column: str) -> dict[Any, int]:
     return {name: int(value) for name, value in zip(names, frame[column], strict=True) if value}
 
 
-def test_a_line_has_the_costs_of_what_it_calls() -> None:
+def test_line_includes_its_calls() -> None:
     run = cell()
     run["sampled_lines"] = sampled((300, 21), (500, 22))
     costs = facts(run).cell_lines

@@ -82,7 +82,7 @@ def test_a_right_clock_is_left_alone(programs: list[list[Do]], queue: bool) -> N
 @given(_programs, _errors)
 @example([[Do("launch", "MatMul", 2_000, 300_000), _SYNC]] * 3, -13_000)
 @example([[Do("launch", "MatMul", 2_000, 300_000), _SYNC]] * 3, 20_000_000)
-def test_a_wrong_clock_is_corrected_to_within_what_causality_leaves_open(programs: list[list[Do]], wrong: int) -> None:
+def test_wrong_clock_is_corrected_within_causality(programs: list[list[Do]], wrong: int) -> None:
     run = Machine().run(programs)
     if not len(run.links):
         return
@@ -163,7 +163,7 @@ def test_beyond_a_second_nothing_is_guessed(wrong: int) -> None:
         run.what_if(kernel={"Add": 0})
 
 
-def test_times_that_are_too_late_cannot_be_told_without_a_wait() -> None:
+def test_late_times_need_a_wait() -> None:
     run = Machine().run([[Do("launch", "Add", 6_000, 5_000)] * 8])
     late = clock(with_device_clock(run.tables, 20_000_000))
     assert (late.shift_ns, late.waits, late.most_ns, late.joined) == (0, 0, None, True)
@@ -213,7 +213,7 @@ def test_each_device_has_its_own_clock() -> None:
     assert moved["start_ns"].tolist()[:4] == both["kernels"]["start_ns"].tolist()[:4]
 
 
-def test_asynchronous_work_belongs_to_the_step_in_which_it_runs() -> None:
+def test_asynchronous_work_belongs_to_its_step() -> None:
     """A kernel that a step launched may run between that step and the next, and into the next, or after the last."""
     launch = Do("launch", "Add", 1_000, 30_000)
     run = Machine().run([[launch, launch], [Do("python", host=100_000)], [launch]])
@@ -256,7 +256,7 @@ def test_shift_is_told_and_kept(tmp_path: Path) -> None:
     assert part.info.clocks == run.info.clocks  # a part of the run has the clock of all of it
 
 
-def test_one_task_and_one_wait_are_told_in_the_singular() -> None:
+def test_single_task_is_in_the_singular() -> None:
     clock = DeviceClock(0, launches=1, early=1, earliest_ns=5_000, waits=9, late=1, latest_ns=7_000)
     assert clock_text(clock).startswith(
         "1 of 1 task of device 0 starts before the call that launched it, by 5.00 µs, and "

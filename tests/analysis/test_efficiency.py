@@ -120,7 +120,7 @@ def test_more_blocks_than_cores_are_several_rounds() -> None:
 
 
 @pytest.mark.slow
-def test_without_counters_the_limits_are_those_of_the_named_chip() -> None:
+def test_named_chip_gives_limits_without_counters() -> None:
     kernels = factories.profile(20)["kernels"]
     assert measured_limits(kernels, "Ascend 910_9362")[0] is LIMITS["ascend9109362"]
     assert measured_limits(kernels, "what") == (None, "")

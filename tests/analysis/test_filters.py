@@ -74,6 +74,6 @@ def test_a_filter_and_its_expression_choose_the_same_rows(column: str, text: str
         ("name", "x" * 1001, "longer than"),
     ],
 )
-def test_what_cannot_be_understood_is_refused_with_the_reason(column: str, text: str, message: str) -> None:
+def test_unparsable_text_is_refused_with_reason(column: str, text: str, message: str) -> None:
     with pytest.raises(OptionsError, match=message):
         understand(FRAME, column, text)

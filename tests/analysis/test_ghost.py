@@ -51,7 +51,7 @@ def test_kernels_are_where_a_machine_with_a_faster_host_has_them(steps: list[lis
     assert _spans(ghost, "kernels") == _spans(faster, "kernels")
 
 
-def test_it_is_named_by_the_change_and_refuses_what_is_unknown() -> None:
+def test_change_names_it_and_unknown_is_refused() -> None:
     run = Machine().run([[Do("launch", "MatMul", 5, 20), Do("sync", host=1)]])
     ghost = run.replayed(kernel={"MatMul": 0})
     assert "as it would be: kernel 'MatMul' x 0: 1 kernel (replayed, not recorded)" in (ghost.info.name or "")

@@ -83,7 +83,7 @@ def test_bytes_are_those_of_all_operands() -> None:
 
 
 @pytest.mark.parametrize("text", ["9" * 40, "1,2;nan", "²,2", "1e9", "4,,2", None, 7])
-def test_what_is_no_shape_is_not_read_as_one(text: object) -> None:
+def test_malformed_shape_is_not_read(text: object) -> None:
     assert shapes(text) == []
 
 
@@ -113,7 +113,7 @@ def test_counters_and_shapes_agree_on_the_simulated_npu(
 
 
 @pytest.mark.slow
-def test_kernels_that_are_alike_are_one_row_and_time_is_kept() -> None:
+def test_equal_kernels_are_one_row() -> None:
     kernels = factories.profile(100)["kernels"]
     work = kernel_work(kernels, 50)
     assert len(work) == len(factories.KERNEL_TYPES)

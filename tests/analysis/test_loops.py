@@ -83,7 +83,7 @@ def _statements(count: int) -> pd.DataFrame:
     )
 
 
-def test_iterations_last_until_the_next_and_know_the_one_around_them() -> None:
+def test_iterations_know_their_outer_one() -> None:
     loops = [_loop(0, _ranges(0, 5, 2)), _loop(1, [(1, 3), (3, 5), (6, 8), (8, 10)], outer=0)]
     frame = iterations(loops, _statements(10))
     tables.check("iterations", frame)

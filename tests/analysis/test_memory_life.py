@@ -45,7 +45,7 @@ def test_sums_of_what_is_alive_balance(blocks: list[_Block], moment: int) -> Non
     assert alive["size_bytes"].is_monotonic_decreasing
 
 
-def test_blocks_that_stayed_are_those_of_the_run_without_an_end() -> None:
+def test_remaining_blocks_have_no_end() -> None:
     stayed = unreleased(
         allocations([("late", 4, 9, None, 0), ("old", 8, None, None, 0), ("a", 2, 1, None, 0), ("b", 1, 1, 5, 0)])
     )

@@ -67,7 +67,7 @@ def test_optimizer_memory_and_host_memory_have_owners() -> None:
 
 
 @pytest.mark.slow
-def test_owners_have_the_line_the_operator_and_what_was_there_before() -> None:
+def test_owners_have_line_operator_and_history() -> None:
     run = training()
     run["allocations"] = blocks(("aten::addmm", 40, 100, None), ("aten::mm", 30, 650, None), ("old", 7, None, 900))
     run["memory"] = sample(700, 100)

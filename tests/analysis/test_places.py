@@ -141,9 +141,7 @@ def test_call_after_another_function_is_between_samples() -> None:
         (49, (5, 10, 15, 20), "between samples"),  # long after the last one
     ],
 )
-def test_the_times_of_samples_decide_what_is_between_them(
-    launched_ms: int, samples_ms: tuple[float, ...], known: str
-) -> None:
+def test_sample_times_decide_between_them(launched_ms: int, samples_ms: tuple[float, ...], known: str) -> None:
     assert _sampled(launched_ms * 1_000_000, *samples_ms)["known"].tolist() == [known]
 
 

@@ -43,7 +43,7 @@ def test_without_tasks_the_vendor_counts_the_transfers_of_each_link() -> None:
 
 
 @pytest.mark.slow
-def test_transfers_of_real_ranks_take_nearly_what_moving_takes(samples: Path) -> None:
+def test_real_transfers_take_nearly_the_moving_time(samples: Path) -> None:
     runs = npuprof.load_set(samples / "torch_npu/llm_4ranks")
     run = runs[0]
     moved = moved_ns(run.tables, run.statistics)

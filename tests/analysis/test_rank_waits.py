@@ -111,7 +111,7 @@ def test_whose_own_time_the_waits_of_real_ranks_come_from(llm: pd.DataFrame) -> 
     assert found.loc[found["cause"] == "moving", "wait_ns"].sum() / 1e6 == pytest.approx(0.1, abs=0.05)
 
 
-def test_a_wait_that_is_passed_on_is_the_root_causes() -> None:
+def test_passed_on_wait_belongs_to_its_root() -> None:
     # Rank 2 is slow and lets rank 1 wait, which is therefore late where rank 0 waits for it.
     events = rows((1, "b", 10, 110), (2, "b", 100, 110), (0, "a", 20, 130), (1, "a", 120, 130), (0, "c", 0, 5))
     clocked = pd.concat([events, rows((1, "c", 0, 5), (2, "c", 0, 5))], ignore_index=True)
@@ -133,7 +133,7 @@ _jobs = st.integers(2, 4).flatmap(
 
 @settings(max_examples=examples(30))
 @given(_jobs)
-def test_a_job_that_is_played_again_takes_as_long(steps: list[tuple[list[int], int]]) -> None:
+def test_replayed_job_takes_as_long(steps: list[tuple[list[int], int]]) -> None:
     played = job(synchronised([own for own, _ in steps], [moving for _, moving in steps]))
     times = played.rows["own_ns"].to_numpy(np.int64)
     assert replay(played, times, recorded_moving(played)) == played.window_ns
@@ -216,7 +216,7 @@ def kernels_of(rank: int, *spans: tuple[int, int]) -> pd.DataFrame:
     return frame
 
 
-def test_faster_kernels_shorten_what_lies_before_the_collective_that_follows() -> None:
+def test_faster_kernels_shorten_the_way_to_collectives() -> None:
     events = synchronised([[0, 0], [100, 140]], [10, 10])  # rank 1 is late at the second one
     kernels = kernels_of(1, (10, 60), (50, 90), (95, 100))
     played = job(events)
@@ -241,7 +241,7 @@ def saved_each(savings: Savings) -> Float64:
 
 
 @given(_RANGES)
-def test_a_faster_kernel_saves_the_time_in_which_it_runs_alone(rows: list[tuple[int, int, int]]) -> None:
+def test_faster_kernel_saves_its_lone_time(rows: list[tuple[int, int, int]]) -> None:
     kernels = kernels_of(0, *((start, start + length) for start, length, _ in rows))
     expected = []
     for moment in range(80):

@@ -129,7 +129,7 @@ _LOST_IN_TORCH: tuple[tuple[str, str, int], ...] = (  # category, words, and how
 
 
 @pytest.mark.parametrize(("category", "word", "count"), _LOST_IN_TORCH)
-def test_of_a_trace_of_torch_lost_slices_are_told(tmp_path: Path, category: str, word: str, count: int) -> None:
+def test_lost_torch_slices_are_told(tmp_path: Path, category: str, word: str, count: int) -> None:
     (path,) = TorchJob([300], steps=6).write(tmp_path).iterdir()
     assert not _told(npuprof.load(path))
     document = json.loads(path.read_bytes())
@@ -183,7 +183,7 @@ def test_dangling_rows_tell_lost_ones(samples: Path, tmp_path: Path, statement: 
 
 
 @pytest.mark.slow
-def test_counts_are_those_of_the_rows_that_were_lost(samples: Path, tmp_path: Path) -> None:
+def test_counts_equal_lost_rows(samples: Path, tmp_path: Path) -> None:
     (original,) = (samples / "torch_npu/db/level1/rank1_ascend_pt").rglob("ascend_pytorch_profiler_1.db")
     path = tmp_path / original.name
     path.write_bytes(original.read_bytes())

@@ -47,7 +47,7 @@ def times(run: Profile) -> list[int]:
 @pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(_steps, st.booleans())
-def test_kernels_that_take_less_gain_what_the_machine_gains(steps: list[list[Do]], queue: bool) -> None:
+def test_faster_kernels_gain_like_the_machine(steps: list[list[Do]], queue: bool) -> None:
     recorded = Machine(queue=queue).run(steps)
     faster = Machine(queue=queue).run(changed(steps, scaled({"MatMul": 0.5})))
     predicted = recorded.what_if(kernel={"MatMul": 0.5}).steps
@@ -58,7 +58,7 @@ def test_kernels_that_take_less_gain_what_the_machine_gains(steps: list[list[Do]
 @pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(_steps, st.booleans())
-def test_a_host_that_takes_less_gains_what_the_machine_gains(steps: list[list[Do]], queue: bool) -> None:
+def test_faster_host_gains_like_the_machine(steps: list[list[Do]], queue: bool) -> None:
     recorded = Machine(queue=queue).run(steps)
     faster = Machine(queue=queue).run(
         changed(steps, lambda one: None if one.name == "DataLoader" or one.what == "compile" else one)
@@ -211,7 +211,7 @@ def test_the_gain_without_a_planted_fault_is_predicted(fault: str, queue: bool) 
 
 
 @pytest.mark.slow
-def test_what_is_waited_for_last_is_on_the_path() -> None:
+def test_last_awaited_work_is_on_the_path() -> None:
     run = Machine(latency=4).run([_PLAIN] * 2)
     path = run.critical_path()
     kinds = path.groupby("kind", observed=True)["duration_ns"].sum()
@@ -234,7 +234,7 @@ def test_first_step_is_not_in_the_mean() -> None:
     assert "3 steps" in str(predicted)
 
 
-def test_words_that_are_not_known_are_refused_with_the_nearest() -> None:
+def test_unknown_words_suggest_near_ones() -> None:
     run = Machine().run([_PLAIN])
     with pytest.raises(OptionsError, match="no kernel 'MatMull'; similar names: MatMul"):
         run.what_if(kernel={"MatMull": 0})

@@ -151,7 +151,7 @@ def test_functions_come_and_go_where_samples_are_in_no_order(functions: list[int
     assert come_and_go(np.array(functions, np.int64)) is expected
 
 
-def test_a_path_is_that_of_the_functions_that_count() -> None:
+def test_path_holds_counted_functions() -> None:
     callers = np.array([-1, 0, 1, 0, 3, -1])
     functions = np.array([7, -1, 2, 2, -1, 7])
     assert paths(callers, np.array([0, 1, 2, 1, 2, 0]), functions).tolist() == [0, 0, 1, 1, 1, 0]

@@ -37,7 +37,7 @@ def test_every_device_has_its_own_times() -> None:
     assert {each.where for each in devices} == {"the run, which has no steps"}
 
 
-def test_what_a_run_does_not_have_is_absent_and_not_zero() -> None:
+def test_lacking_data_is_absent_and_not_zero() -> None:
     summary = summarise(factories.all_tables(), Info())
 
     assert summary.wall_ns is None
@@ -49,7 +49,7 @@ def test_what_a_run_does_not_have_is_absent_and_not_zero() -> None:
 
 
 @pytest.mark.slow
-def test_wall_time_is_that_of_the_collection_when_known() -> None:
+def test_wall_time_is_the_collections() -> None:
     run = factories.profile(10)
 
     assert summarise(run, Info(started_ns=5, stopped_ns=12)).wall_ns == 7
@@ -126,7 +126,7 @@ def test_longest_kernel_of_each_shape_is_listed() -> None:
         ({"aic_mac_ratio": 0.0, "aic_total_cycles": 9.0, "aic_icache_miss_rate": 0.5}, ""),
     ],
 )
-def test_each_kind_of_metrics_says_what_bounds_a_kernel(counters: dict[str, float], told: str) -> None:
+def test_metrics_say_what_bounds_a_kernel(counters: dict[str, float], told: str) -> None:
     assert bound_by(pd.Series({"duration_ns": 9, "name": "a", **counters})) == told
 
 

@@ -124,7 +124,7 @@ def test_the_vendors_totals_are_taken_and_its_picks_are_not() -> None:
     assert traffic["tasks"].tolist() == [0, 0]
 
 
-def test_bandwidth_is_that_of_all_transfers_of_a_size() -> None:
+def test_bandwidth_covers_all_transfers_of_a_size() -> None:
     one = {"size_bytes": 1_000, "link": "HCCS", "transport": "SDMA"}
     rows = [{**one, "duration_ns": 100}, {**one, "duration_ns": 300}, {**one, "duration_ns": 50, "link": None}]
     packets = link_packets(factories.all_tables(communication_tasks=tasks(rows)), {}).set_index("link")

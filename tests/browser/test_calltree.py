@@ -236,7 +236,7 @@ def test_a_folded_frame_is_lit_if_it_has_a_match(page: Any) -> None:
         assert not all(lit["lit"])
 
 
-def test_what_is_known_of_a_frame_and_of_the_run(page: Any) -> None:
+def test_frame_and_run_facts_are_known(page: Any) -> None:
     _open(page, factories.profile(200), mark=simulated_mark(factories.info(simulated=True)))
     shown = _shown(page, "tree.weigh('host'); named('train.py(1): main')")
     assert shown["title"].startswith("simulated NPU · host time: ")
@@ -280,7 +280,7 @@ def test_calls_of_modules_are_a_tree_of_their_own(page: Any) -> None:
 
 @pytest.mark.parametrize("is_range", [False, True])
 @pytest.mark.parametrize("are_rows", [False, True])
-def test_sums_of_a_part_are_those_of_the_kernel(page: Any, is_range: bool, are_rows: bool) -> None:
+def test_partial_sums_equal_the_kernels(page: Any, is_range: bool, are_rows: bool) -> None:
     tables = factories.profile(300)
     timeline = Timeline(tables, factories.info())
     calls = merged_calls(tables)

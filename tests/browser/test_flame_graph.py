@@ -174,7 +174,7 @@ def test_a_step_a_thread_and_modules_are_asked_of_the_kernel(open_flame: Open) -
     assert "1 frame" in modules.said(".bar [role=status]")
 
 
-def test_what_is_selected_is_shown_and_a_frame_selects_its_slices(open_flame: Open) -> None:
+def test_frame_and_slices_select_each_other(open_flame: Open) -> None:
     tables = factories.profile(200)
     shown = open_flame(tables)
     shown.push("host time")

@@ -126,7 +126,7 @@ def test_released_table_comes_back(page: Any) -> None:
     assert page.errors == []
 
 
-def test_a_key_in_one_that_was_let_go_is_answered(page: Any) -> None:
+def test_key_in_a_released_view_is_answered(page: Any) -> None:
     first = page.locator(".npuprof-saved").first
     first.locator(".npuprof-timeline").focus()
     _see(page, 3)

@@ -115,7 +115,7 @@ def test_only_the_scripts_of_the_page_run_and_nothing_is_loaded(open_page: Open)
     assert len([address for address in asked if not address.startswith("data:")]) == 1
 
 
-def test_a_slice_is_told_as_the_kernel_tells_it(open_page: Open, run: Profile, tmp_path: Path) -> None:
+def test_slice_details_match_the_kernel(open_page: Open, run: Profile, tmp_path: Path) -> None:
     page, _ = open_page()
     timeline = Timeline(run.tables, run.info, run.aligned)
     text = _search(page, "onerror")

@@ -152,7 +152,7 @@ def test_the_explorer(open_notebook: OpenNotebook, theme: str, take: Take) -> No
         take(f"explorer-{tab.lower().replace(' ', '-')}", shown, tallest=1000 if tab == "Kernels" else _TALLEST)
 
 
-def test_the_steps_the_history_and_what_a_change_brought(open_notebook: OpenNotebook, theme: str, take: Take) -> None:
+def test_history_has_steps_and_changes(open_notebook: OpenNotebook, theme: str, take: Take) -> None:
     setup, slow, changed = _readme_cells()
     views = [
         "npuprof.last().plot_steps()",

@@ -114,7 +114,7 @@ def test_saved_predicted_run_moves_too(browser: Any, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_it_is_explored_in_what_nbconvert_makes_of_the_notebook(browser: Any, tmp_path: Path) -> None:
+def test_view_works_in_nbconvert(browser: Any, tmp_path: Path) -> None:
     nbformat, exporters = pytest.importorskip("nbformat"), pytest.importorskip("nbconvert.exporters")
     outputs = [nbformat.v4.new_output("display_data", data=bundle) for bundle in _outputs(_run())]
     cell = nbformat.v4.new_code_cell("run.explore()", outputs=outputs)

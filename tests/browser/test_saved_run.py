@@ -51,7 +51,7 @@ def test_every_slice_that_is_drawn_is_saved_exactly(threads: int) -> None:
     assert bool(len(saved.column(saved.header["bars"]["count"]))) == (threads == 7)
 
 
-def test_the_call_tree_and_callers_are_those_of_the_run() -> None:
+def test_call_tree_matches_the_run() -> None:
     timeline = _timeline()
     saved, calls = Saved(save_run(timeline).data), merged_calls(timeline.tables)
     paths = saved.header["paths"]

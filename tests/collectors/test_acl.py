@@ -102,7 +102,7 @@ def test_the_devices_asked_for_are_collected_from(collector: Any, tmp_path: Path
     assert ("create_config", [1], 1, 0, 0xA7) in prof.calls
 
 
-def test_what_pyacl_lacks_is_refused_before_anything_is_called(collector: Any) -> None:
+def test_pyacl_gaps_are_refused_first(collector: Any) -> None:
     acl, prof = collector()
     with pytest.raises(OptionsError, match=r"acl has no modules: .*--collector torch_npu, kineto"):
         acl.check(Options(modules=True))
@@ -225,9 +225,7 @@ def test_an_interrupt_during_init_finalizes_what_that_began(
 
 
 @pytest.mark.parametrize("codes", [{"stop": 100043, "finalize": 100037}, {"stop": 100043, "finalize": 100001}, {}])
-def test_ending_what_other_code_has_ended_already_is_normal(
-    collector: Any, tmp_path: Path, codes: dict[str, int]
-) -> None:
+def test_ending_twice_is_normal(collector: Any, tmp_path: Path, codes: dict[str, int]) -> None:
     acl, _ = collector(codes)
     acl.start(Options(), tmp_path)
     acl.stop()

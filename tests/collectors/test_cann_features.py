@@ -39,5 +39,5 @@ def test_a_call_that_fails_or_counts_wildly_advertises_nothing() -> None:
     assert features_of(_Library("another", [])) == frozenset()
 
 
-def test_a_library_that_is_not_there_cannot_be_loaded() -> None:
+def test_missing_library_cannot_be_loaded() -> None:
     assert not can_load("libnpuprof_no_such_library.so")

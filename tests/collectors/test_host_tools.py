@@ -46,7 +46,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         ("numa", ("iotop", "ltrace", _SCRIPT), "numa with perf, and this machine lacks perf, sudo:"),
     ],
 )
-def test_a_program_that_is_missing_is_named_before_the_start(
+def test_missing_program_is_named_before_start(
     installed: Any, collector: str, kind: str, has: tuple[str, ...], told: str
 ) -> None:
     if not has_value(collector, "host_sys", kind):

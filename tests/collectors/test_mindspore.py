@@ -80,7 +80,7 @@ def test_what_mindspore_would_change_in_silence_is_refused(
 
 
 @pytest.mark.slow
-def test_whatever_is_not_refused_is_taken_as_it_is(make_mindspore: Make, tmp_path: Path) -> None:
+def test_accepted_values_are_kept(make_mindspore: Make, tmp_path: Path) -> None:
     mindspore, double = make_mindspore()
     taken = 0
     switches = ("shapes", "data_process", "marks", "l2")

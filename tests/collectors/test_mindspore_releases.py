@@ -55,7 +55,7 @@ def test_an_earlier_profile_is_asked_by_the_names_that_it_has(make_mindspore: Ma
 
 
 @pytest.mark.parametrize("release", [*OLDER, "2.6"])
-def test_what_an_older_release_has_no_parameter_for_is_refused(make_mindspore: Make, release: str) -> None:
+def test_older_release_refuses_missing_parameters(make_mindspore: Make, release: str) -> None:
     mindspore, _ = make_mindspore(release=release)
     with pytest.raises(OptionsError, match=r"cannot collect shapes.*upgrade MindSpore"):
         mindspore.check(Options(shapes=True))

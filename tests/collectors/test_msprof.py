@@ -149,7 +149,7 @@ def test_flags_are_ones_the_tool_has(level: Any, options: dict[str, Any]) -> Non
         ({"level": "none", "shapes": True}, "raise the level"),
     ],
 )
-def test_what_the_tool_would_refuse_or_drop_is_refused_before(options: dict[str, Any], told: str) -> None:
+def test_tool_refusals_come_first(options: dict[str, Any], told: str) -> None:
     with pytest.raises(OptionsError, match=told):
         refuse(Options.from_dict(options), attached=True)
 
@@ -162,7 +162,7 @@ def test_foreign_process_is_refused(tool: Callable[..., Any], monkeypatch: pytes
 
 
 @pytest.mark.slow
-def test_the_mode_is_that_of_the_environment_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mode_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
         "import os; os.environ['PROFILING_MODE'] = 'late'; "
         "from npuprof.collectors import msprof; print(msprof._mode_at_start())"

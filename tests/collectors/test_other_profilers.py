@@ -22,7 +22,7 @@ class _Vendor:
         return name
 
 
-def test_it_ends_before_another_begins_and_says_what_is_missing() -> None:
+def test_run_ends_before_the_next_and_reports_losses() -> None:
     said: list[str] = []
     plain = _Vendor(said).begin
     home = SimpleNamespace(begin=plain)
@@ -50,7 +50,7 @@ def test_warm_up_leaves_nothing_missing() -> None:
     assert others.unwatch() == ""
 
 
-def test_its_own_calls_and_those_of_another_thread_end_nothing() -> None:
+def test_own_calls_end_nothing() -> None:
     said: list[str] = []
     ours = _Vendor(said)
     others = OtherProfilers(lambda: said.append("ended"), "torch")

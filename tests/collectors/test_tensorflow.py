@@ -200,7 +200,7 @@ def test_a_window_that_cannot_be_closed_is_an_error_once(make: Make, tmp_path: P
     assert adapter.calls.count("exit") == 1
 
 
-def test_a_window_in_which_no_session_ran_says_what_it_records(make: Make, tmp_path: Path) -> None:
+def test_window_without_session_names_its_recorder(make: Make, tmp_path: Path) -> None:
     _, adapter = make()
     adapter.ran = False
     with npuprof.profile(collector="tensorflow", output=tmp_path) as prof:

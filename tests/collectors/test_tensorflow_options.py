@@ -65,7 +65,7 @@ _REFUSED = {
 
 
 @pytest.mark.parametrize("key", PAGE)
-def test_each_key_takes_what_the_page_allows_and_nothing_else(key: str) -> None:
+def test_keys_take_only_the_pages_arguments(key: str) -> None:
     allowed, refused = PAGE[key]
     for value in allowed:
         plain = {**_WITH.get(key, {}), key: value}
@@ -86,7 +86,7 @@ def test_keys_that_need_another_are_refused_alone(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", _REFUSED)
-def test_what_the_collector_refuses_is_refused_with_the_reason(key: str) -> None:
+def test_collector_refusals_have_a_reason(key: str) -> None:
     with pytest.raises(OptionsError, match=rf"has no {key}: .*{_REFUSED[key]}.*its keys are output, "):
         check({key: "on"})
 

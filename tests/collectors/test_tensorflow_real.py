@@ -249,7 +249,7 @@ def test_a_session_hands_the_documented_parameters_to_the_optimizer(tensorflow: 
     assert {"aic_metrics", "task_memory", "sys_hardware_mem_freq", "aicpu", "runtime_api"} <= set(asked)
 
 
-def test_a_configuration_of_the_users_keeps_what_it_has(tensorflow: TensorFlow, tmp_path: Path) -> None:
+def test_existing_configuration_is_kept(tensorflow: TensorFlow, tmp_path: Path) -> None:
     told = _run(tensorflow, _OWN, tmp_path)
     assert told["same"]
     assert told["soft"]

@@ -179,7 +179,7 @@ def test_a_selected_step_is_read_by_the_sessions_number(trained: tuple[Outcome, 
     assert set(run.operators["step"].dropna()) == {1}
 
 
-def test_nothing_is_printed_of_what_every_run_makes_the_vendor_say(trained: tuple[Outcome, Path]) -> None:
+def test_routine_vendor_output_is_hidden(trained: tuple[Outcome, Path]) -> None:
     assert "profiler.py" not in trained[0].output
     assert "Incorrect schedule" not in trained[0].output
 
@@ -544,9 +544,7 @@ _MISSING = (
 @pytest.mark.slow
 @pytest.mark.parametrize("own", _OWN)
 @pytest.mark.parametrize(("warmup", "at"), [(False, 1), (True, 0), (True, 1)])
-def test_a_second_profiler_works_and_the_first_has_what_came_before(
-    stand_in: StandIn, tmp_path: Path, own: str, warmup: bool, at: int
-) -> None:
+def test_second_profiler_spares_the_first(stand_in: StandIn, tmp_path: Path, own: str, warmup: bool, at: int) -> None:
     profiler, told, expected = _OWN[own]
     options = ", schedule=npuprof.schedule(wait=0, warmup=1, active=1, repeat=1)" if warmup else ""
     script = _SECOND.format(profiler=profiler, told=told, options=options, at=at, call="own()")

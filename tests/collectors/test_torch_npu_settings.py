@@ -95,7 +95,7 @@ def test_chosen_domains_leave_room_for_the_flops(chosen: tuple[str, ...], flops:
     ],
 )
 @pytest.mark.usefixtures("installed")
-def test_what_would_be_dropped_is_refused_with_the_reason(options: dict[str, Any], told: str) -> None:
+def test_dropped_options_are_refused(options: dict[str, Any], told: str) -> None:
     with pytest.raises(OptionsError, match=told):
         TorchNpuCollector().check(Options(**options))
 

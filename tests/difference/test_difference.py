@@ -154,7 +154,7 @@ def _frequency(mhz: int) -> pd.DataFrame:
 
 
 @pytest.mark.slow
-def test_a_fused_kernel_is_set_against_those_that_it_replaces() -> None:
+def test_fused_kernel_replaces_its_parts() -> None:
     layer = [("MatMul", "8,8", 1000), ("Mul", "8", 40), ("Add", "8", 50), ("Cast", "8", 30), ("Softmax", "8", 200)]
     fused = [("MatMul", "8,8", 1000), ("FusedNorm", "8", 60), ("Softmax", "8", 200)]
     difference = run([[("In", "1", 5), *fused, *fused]]) - run([[("In", "1", 5), *layer, *layer]])

@@ -58,7 +58,7 @@ def test_intervals_are_matched_by_number() -> None:
     assert unsplit["communication hcom_allReduce_ #2"] == (10, "communication")
 
 
-def test_a_new_kernel_and_one_that_is_gone_are_named_so() -> None:
+def test_new_and_gone_kernels_are_named() -> None:
     changed = _why(run([[("A", "8", 10), ("New", "8", 7)]]) - run([[("A", "8", 10), ("Old", "8", 4), ("B", "8", 2)]]))
     assert {name: why for name, (_, why) in changed.items() if name.startswith("computing")} == {
         "computing New 8": "new",

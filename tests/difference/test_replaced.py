@@ -13,7 +13,7 @@ _letters = st.lists(st.sampled_from("abcdefgh"), max_size=30)
 
 
 @given(_letters, _letters)
-def test_what_is_not_reported_as_different_is_equal_and_in_order(a: list[str], b: list[str]) -> None:
+def test_unreported_differences_do_not_exist(a: list[str], b: list[str]) -> None:
     kept_a, kept_b, at = [], [], (0, 0)
     for a0, a1, b0, b1 in replacements(a, b):
         assert at[0] <= a0 <= a1 <= len(a)
@@ -31,7 +31,7 @@ def test_equal_kernels_are_not_distinguished() -> None:
     assert second == {("Add", "", ""): "Fused <- Mul, Add"}
 
 
-def test_kernels_between_collectives_are_set_against_those_between_the_same_ones() -> None:
+def test_kernels_compare_between_equal_collectives() -> None:
     # Without anchors the layers on one side, all alike, could be any of those on the other.
     a = [*_kernels("Fused Norm"), ("allReduce", "", "#1"), *_kernels("Wide"), ("allReduce", "", "#2")]
     b = [*_kernels("Mul Add Norm"), ("allReduce", "", "#1"), *_kernels("Cast Narrow"), ("allReduce", "", "#2")]

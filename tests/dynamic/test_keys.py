@@ -131,7 +131,7 @@ def test_each_key_becomes_its_option(plain: dict[str, Any], option: str, value: 
         (OLD_MINDSPORE, (9, 0, 1, "sync")),
     ],
 )
-def test_when_it_begins_how_long_it_takes_and_what_follows(plain: dict[str, Any], expected: tuple[Any, ...]) -> None:
+def test_start_length_and_successor_are_known(plain: dict[str, Any], expected: tuple[Any, ...]) -> None:
     request = understand(plain)
     assert (request.first, request.warmup, request.active, request.analyse) == expected
 
@@ -210,7 +210,7 @@ def test_the_ranks_that_are_meant(plain: dict[str, Any], meant: set[int]) -> Non
         (steps(analyse_mode=2), "analyse_mode must be one of"),
     ],
 )
-def test_what_is_wrong_is_refused_with_what_is_right(plain: dict[str, Any], told: str) -> None:
+def test_mistakes_are_refused_with_alternatives(plain: dict[str, Any], told: str) -> None:
     with pytest.raises(OptionsError, match=told):
         understand(plain)
 
@@ -257,7 +257,7 @@ def test_where_and_when_are_never_guessed(changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("number", range(-1, 7))
-def test_a_number_of_metrics_means_what_the_variable_means(number: int) -> None:
+def test_metric_numbers_mean_the_variables_metrics(number: int) -> None:
     with suppress(OptionsError):
         understand(steps(aicore_metrics=number))
         own = understand(steps(aicore_metrics=number), warn=lambda _: None).options

@@ -476,6 +476,6 @@ def test_new_file_is_private_and_edits_keep_permissions(file: Path) -> None:
     assert [path.name for path in file.parent.iterdir() if path.suffix == ".part"] == []
 
 
-def test_an_edit_of_what_is_not_there_says_so(tmp_path: Path) -> None:
+def test_edit_of_missing_files_says_so(tmp_path: Path) -> None:
     with pytest.raises(NpuprofError, match="cannot be read"):
         dynamic.edit(tmp_path, active=1)

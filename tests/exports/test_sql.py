@@ -29,7 +29,7 @@ def run() -> npuprof.Profile:
     )
 
 
-def test_answers_are_those_of_the_tables_to_the_nanosecond(run: npuprof.Profile) -> None:
+def test_answers_equal_tables_to_the_nanosecond(run: npuprof.Profile) -> None:
     answer = run.sql("select op_type, count(*) n, sum(start_ns) total, max(start_ns) newest from kernels group by 1")
     kernels = run.kernels.assign(op_type=run.kernels["op_type"].astype(str))
     for op_type, rows in kernels.groupby("op_type"):
@@ -114,7 +114,7 @@ def test_the_tables_are_listed_and_described(run: npuprof.Profile) -> None:
     assert len(run.sql("show all tables")) == len(names)
 
 
-def test_a_text_that_is_no_unicode_is_that_of_the_tables(run: npuprof.Profile) -> None:
+def test_broken_unicode_matches_the_tables(run: npuprof.Profile) -> None:
     assert run.sql("select '\ud800' as a -- \udcff")["a"].tolist() == ["\\ud800"]
 
 

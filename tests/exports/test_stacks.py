@@ -31,7 +31,7 @@ def weights(lines: list[str]) -> list[int]:
 
 
 @pytest.mark.slow
-def test_device_time_adds_up_to_that_of_the_kernels(run: npuprof.Profile) -> None:
+def test_device_time_adds_up_to_kernels(run: npuprof.Profile) -> None:
     lines = list(folded_stacks(run.tables, "device"))
     total_us = run.kernels["duration_ns"].sum() / 1_000
     assert sum(weights(lines)) == pytest.approx(total_us, abs=len(run.kernels))
@@ -40,7 +40,7 @@ def test_device_time_adds_up_to_that_of_the_kernels(run: npuprof.Profile) -> Non
 
 
 @pytest.mark.slow
-def test_host_time_adds_up_to_that_of_the_call_tree(run: npuprof.Profile) -> None:
+def test_host_time_adds_up_to_the_call_tree(run: npuprof.Profile) -> None:
     lines = list(folded_stacks(run.tables))
     assert sum(weights(lines)) * 1_000 == pytest.approx(call_tree(run.tables)["self_host_ns"].sum(), abs=1_000 * 200)
 

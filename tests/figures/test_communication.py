@@ -41,7 +41,7 @@ def shown(figure: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "cell"), [("size", 2.0), ("time", 0.001), ("bandwidth", 2_000.0)])
-def test_a_cell_is_what_went_from_one_rank_to_another(value: Any, cell: float) -> None:
+def test_matrix_cell_is_traffic_of_two_ranks(value: Any, cell: float) -> None:
     figure = plot_traffic(rank_traffic(transfers(3), {}), factories.info(), value=value)
     (heat,) = figure.data
     assert list(heat.x) == list(heat.y) == ["0", "1", "2"]
@@ -60,7 +60,7 @@ def test_pairs_without_traffic_are_empty_and_not_zero() -> None:
 
 
 @pytest.mark.slow
-def test_of_many_ranks_those_that_move_most_are_drawn() -> None:
+def test_ranks_moving_most_are_drawn() -> None:
     figure = plot_traffic(rank_traffic(transfers(150), {}), Info(), max_ranks=16)
     assert list(figure.data[0].x) == [str(rank) for rank in range(134, 150)]
     assert "the 16 busiest of 150 ranks" in figure.layout.title.text
@@ -118,7 +118,7 @@ def test_many_operators_and_sizes_stay_small_and_none_is_lost() -> None:
     assert "<op" not in str(figure.to_json())
 
 
-def test_a_run_of_one_rank_says_what_to_collect() -> None:
+def test_single_rank_says_what_to_collect() -> None:
     for figure in (
         plot_traffic(rank_traffic(factories.all_tables(), {}), Info()),
         communication_of(factories.all_tables(), Info(), {}),
@@ -127,7 +127,7 @@ def test_a_run_of_one_rank_says_what_to_collect() -> None:
         assert "level 1" in figure.layout.annotations[0].text
 
 
-def test_an_empty_cell_is_told_from_one_of_no_bytes() -> None:
+def test_empty_cell_differs_from_no_bytes() -> None:
     traffic = pd.DataFrame(
         {
             "src_rank": ["0", "1"],

@@ -77,7 +77,7 @@ def test_its_time_is_the_timelines() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_not_drawn_is_reported_and_can_be_asked_for() -> None:
+def test_undrawn_parts_are_reported_and_available() -> None:
     some = [
         ("HBM read", "0", "MB/s"),
         ("QoS", "OTHERS", "MB/s"),

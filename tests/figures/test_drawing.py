@@ -123,7 +123,7 @@ def test_texts_stand_beside_points_and_in_cells() -> None:
     assert "one" in _texts(go.Figure(cells))
 
 
-def test_what_is_not_drawn_here_or_too_large_has_no_picture() -> None:
+def test_undrawn_figures_have_no_picture() -> None:
     assert figure_svg(go.Figure(go.Pie(values=[1, 2]))) == ""
     names = [f"{at}" * 40 for at in range(3_000)]
     assert len(figure_svg(go.Figure(go.Bar(x=names, y=[1] * 3_000, text=names)))) <= LIMIT_BYTES
@@ -135,9 +135,7 @@ _VALUES = st.floats(allow_nan=True, allow_infinity=True) | st.integers(-(2**62),
 
 @given(st.lists(st.tuples(_NAMES, _VALUES), max_size=12), st.sampled_from(["bar", "lines", "markers"]), _NAMES)
 @settings(max_examples=examples(100))
-def test_whatever_the_values_and_names_it_is_wellformed_without_scripts(
-    rows: list[tuple[str, float | None]], kind: str, title: str
-) -> None:
+def test_any_values_give_wellformed_pictures(rows: list[tuple[str, float | None]], kind: str, title: str) -> None:
     names, values = [name for name, _ in rows], [value for _, value in rows]
     trace = go.Bar(x=names, y=values, name=title) if kind == "bar" else go.Scatter(x=values, y=values, mode=kind)
     svg = figure_svg(go.Figure([trace], {"title": {"text": title}}))

@@ -304,7 +304,7 @@ _TRIALS: dict[str, Trial] = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("trial", list(_TRIALS.values()), ids=list(_TRIALS))
-def test_what_is_said_goes_away_where_it_is_done(trial: Trial, tmp_path: Path) -> None:
+def test_followed_advice_silences_the_sentence(trial: Trial, tmp_path: Path) -> None:
     said = trial.of(trial.before(tmp_path / "before"))
     assert trial.says in said
     again = trial.of(trial.after(tmp_path / "after", said))
@@ -313,7 +313,7 @@ def test_what_is_said_goes_away_where_it_is_done(trial: Trial, tmp_path: Path) -
 
 
 @pytest.mark.long
-def test_each_figure_that_says_what_to_do_is_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_advising_figures_are_tried(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     reached: set[tuple[str, int]] = set()
     make = chart.nothing
 
@@ -351,7 +351,7 @@ _ELSEWHERE = {
 
 
 @pytest.mark.long
-def test_each_other_answer_that_says_what_to_collect_is_tried() -> None:
+def test_advising_answers_are_tried() -> None:
     rooms = ("figures", "flame", "timeline", "analysis", "exports", "browser", "noise", "difference", "profiles")
     places = [*(path for room in rooms for path in (_PACKAGE / room).rglob("*.py")), *_PACKAGE.glob("*.py")]
     named = sorted({told for path in places for told in _texts(path) if len(told) < 400 and _SAYS.search(told)})
@@ -372,7 +372,7 @@ def test_each_other_answer_that_says_what_to_collect_is_tried() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("collector", FRONT_ENDS)
-def test_no_front_end_is_told_to_collect_what_it_refuses(collector: str) -> None:
+def test_front_ends_are_not_told_refused_options(collector: str) -> None:
     """Figures of empty runs of each front end, however they began: what they name is not refused, and is new."""
     tried = 0
     for _, given in (each for each in beginnings() if each[0] == collector):

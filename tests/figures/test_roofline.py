@@ -47,7 +47,7 @@ def test_a_point_is_operations_a_second_over_operations_a_byte() -> None:
     assert "% of the compute roof" in point.hovertext[0]
 
 
-def test_the_roof_is_that_of_the_chip_with_its_source() -> None:
+def test_roof_is_the_chips() -> None:
     figure = plot_roofline(run(), factories.info(chip="Ascend 910B2"))
     limits = limits_of("Ascend 910B2")
     assert limits is not None
@@ -79,7 +79,7 @@ def test_counted_points_are_full_and_estimated_ones_hollow() -> None:
 
 
 @pytest.mark.slow
-def test_of_many_kernels_those_with_the_most_time_are_drawn() -> None:
+def test_kernels_with_most_time_are_drawn() -> None:
     figure = plot_roofline(run(3_000), Info(), max_points=200)
     assert len(points(figure).x) == 200
     assert "200 kinds of kernels with 6.7 % of the time of all kernels" in figure.layout.title.text

@@ -116,7 +116,7 @@ def _interrupted(opened: AbstractContextManager[BinaryIO]) -> None:
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_what_ends_a_directory_halfway_leaves_nothing_of_it(tmp_path: Path, there: bool) -> None:
+def test_half_made_directory_is_removed(tmp_path: Path, there: bool) -> None:
     target = tmp_path / "saved"
     if there:
         target.mkdir()

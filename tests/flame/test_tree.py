@@ -52,7 +52,7 @@ def test_equal_paths_merge_and_keep_their_count() -> None:
 
 
 @pytest.mark.slow
-def test_links_to_tasks_find_the_kernels_that_are_these_tasks() -> None:
+def test_links_find_kernels_of_tasks() -> None:
     run = factories.profile(60)
     to_kernels = call_tree(run)
     reversed_tasks = run["tasks"].iloc[::-1].reset_index(drop=True)
@@ -112,7 +112,7 @@ def test_coroutine_hangs_below_its_own_caller() -> None:
     assert tree["self_host_ns"].sum() == 100
 
 
-def test_a_call_that_is_its_own_parent_does_not_loop() -> None:
+def test_self_parented_call_does_not_loop() -> None:
     python = _python([(0, 10, "root", 0), (20, 10, "a", 2), (40, 10, "b", 1)])
 
     tree = call_tree(factories.all_tables(python=python))

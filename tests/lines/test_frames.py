@@ -109,7 +109,7 @@ def test_frames_of_npuprof(folder: str, line: int) -> None:
     ],
     ids=str,
 )
-def test_files_of_a_users_own_folder_that_is_called_npuprof(frame: Frame) -> None:
+def test_users_folder_may_be_called_npuprof(frame: Frame) -> None:
     assert not frame.is_npuprofs
     assert frame.is_users
 

@@ -112,7 +112,7 @@ def test_calls_have_their_stacks_up_to_the_cell(tmp_path: Path) -> None:
     assert call_stacks.current is None
 
 
-def test_code_objects_that_are_gone_are_not_taken_for_new_ones() -> None:
+def test_dead_code_objects_are_not_reused() -> None:
     stacks = call_stacks.CallStacks()
     for number in range(50):
         names: dict[str, object] = {"take": stacks.take}

@@ -94,7 +94,7 @@ def test_code_does_what_it_did(code: str, is_on: bool) -> None:
 
 
 @pytest.mark.parametrize("code", [code for code in _CODES.values() if "__future__" not in code])
-def test_code_that_is_compiled_as_a_whole_does_what_it_did(code: str) -> None:
+def test_compiled_code_keeps_its_behaviour(code: str) -> None:
     _same(run_plain(code, whole=True), run_stamped(code, whole=True))
 
 

@@ -73,7 +73,7 @@ def test_a_reserved_profiler_is_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert _finding("environment", tmp_path).state == "problem"
 
 
-def test_a_directory_to_come_is_judged_by_the_one_above_it(tmp_path: Path) -> None:
+def test_future_directory_is_judged_by_its_parent(tmp_path: Path) -> None:
     assert _finding("recordings", tmp_path / "not" / "yet").state == "ok"
     assert not (tmp_path / "not").exists()
 

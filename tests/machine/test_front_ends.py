@@ -82,9 +82,7 @@ def test_nothing_installed_is_absent_with_the_way_to_get_it(install: Path) -> No
         ("kineto", _TORCH, "torch 2.1, gpus 0"),
     ],
 )
-def test_what_is_there_is_tried_in_a_process_of_its_own(
-    install: Path, name: str, files: dict[str, str], seen: str
-) -> None:
+def test_front_ends_are_tried_in_a_process(install: Path, name: str, files: dict[str, str], seen: str) -> None:
     put(install, files)
     before = set(sys.modules)
     one = found(name)
@@ -116,7 +114,7 @@ def test_an_import_that_fails_is_a_problem_with_its_reason(install: Path, text: 
     assert "CANN toolkit" in one.detail
 
 
-def test_an_import_is_not_collected_from_whatever_the_environment_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_alone_is_not_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in environment.ASKING:
         monkeypatch.setenv(name, "{}")
     facts, _ = run_probe("import os; report(left=[name for name in os.environ if name.endswith('_OPTIONS')])")

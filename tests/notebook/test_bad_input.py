@@ -109,7 +109,7 @@ def disk(kernel: Kernel) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("disk")
-def test_a_disk_that_is_full_at_the_start_is_an_error(kernel: Kernel) -> None:
+def test_full_disk_at_start_is_an_error(kernel: Kernel) -> None:
     kernel.run(_FULL)
     executed = kernel.run("%%npuprof --output full\nprint('ran')")
     assert_refused(kernel, executed, "CollectorError", "free some space", "another directory")

@@ -126,7 +126,7 @@ def test_killed_run_has_text_and_last_time(cells: Cells) -> None:
     assert "--step-line" not in run.notes.to_string()
 
 
-def test_the_time_of_a_part_is_that_of_its_cells(cells: Cells) -> None:
+def test_part_time_is_of_its_cells(cells: Cells) -> None:
     cells.run(_START.format(output(cells.folder)))
     cells.run("y = np.sin(x)")
     time.sleep(0.1)
@@ -209,7 +209,7 @@ def test_cells_run_as_without_the_profiler(cells: Cells) -> None:
     assert stamped["<cell [7]>"] == stamped["<cell [9]>"] == [1, 2, 3]
 
 
-def test_what_another_thread_compiles_meanwhile_takes_no_stamps_away(cells: Cells) -> None:
+def test_compiling_thread_keeps_stamps(cells: Cells) -> None:
     cells.run(_START.format(output(cells.folder)))
     cells.shell.user_ns["other"] = lambda: cells.shell.transform_ast(ast.parse("c = 3"))
     cells.run("import threading\nthread = threading.Thread(target=other)\nthread.start()\nthread.join()\nd = 4")

@@ -124,7 +124,7 @@ def test_thread_without_cell_starts_at_users_frame(cells: Cells) -> None:
     assert set(_paths(run)) == {"In [3], line 5: work > In [2], line 2: f"}
 
 
-def test_without_stacks_of_calls_device_time_is_below_what_was_sampled(cells: Cells) -> None:
+def test_device_time_hangs_below_samples(cells: Cells) -> None:
     run = cells.profile(_LOOP, "--level 1 --stacks")
     run.tables["api"] = run.tables["api"].drop(columns="stack")
     tree = call_tree(run.tables)

@@ -152,7 +152,7 @@ def test_a_kernel_that_gives_a_cell_up_ends_the_run(harness: Harness) -> None:
     assert harness.ended == ["Cancelled: the cell was aborted before it ended"]
 
 
-def test_cells_are_named_by_number_or_by_what_ran_them(harness: Harness) -> None:
+def test_cells_have_number_or_caller(harness: Harness) -> None:
     harness.run("x = 1", store_history=True)
     harness.run("%%npuprof\npass", store_history=True)
     harness.run("harness.shell.run_cell('%%npuprof\\npass')", store_history=True)

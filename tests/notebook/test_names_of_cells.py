@@ -81,7 +81,7 @@ def test_a_report_tells_which_cells_its_numbers_stand_for(tmp_path: Path) -> Non
     assert "three" not in str(run.info)
 
 
-def test_a_run_that_is_stopped_in_its_cell_knows_that_too(tmp_path: Path) -> None:
+def test_run_stopped_in_its_cell_knows_it(tmp_path: Path) -> None:
     simulator.reset()
     cells = Cells(tmp_path)
     try:

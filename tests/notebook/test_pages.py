@@ -154,7 +154,7 @@ def absent(page: str, shown: str) -> list[str]:
 @pytest.mark.long
 @pytest.mark.kernel
 @pytest.mark.parametrize("page", _PAGES)
-def test_every_block_runs_and_prints_what_the_page_shows(page: str, tmp_path: Path) -> None:
+def test_blocks_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
     elsewhere, seen = dict(_ELSEWHERE.get(page, {})), ""
     with Kernel(tmp_path) as kernel:
         prepared = kernel.run(_MADE + _GIVEN.get(page, ""))

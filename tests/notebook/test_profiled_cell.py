@@ -175,7 +175,7 @@ def test_simulated_kernels_are_in_the_report(kernel: Kernel) -> None:
     )
 
 
-def test_what_profiling_cost_is_measured_by_a_second_run_without_it(kernel: Kernel) -> None:
+def test_second_run_measures_the_profiling_cost(kernel: Kernel) -> None:
     executed = kernel.run(
         "%%npuprof --overhead\nimport npuprof\ncount = globals().get('count', 0) + 1\nprint('ran')\ncount"
     )

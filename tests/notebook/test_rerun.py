@@ -177,7 +177,7 @@ def _recorded(folder: Path, name: str, **fields: Any) -> Recording:
 @pytest.mark.parametrize(
     "outcome", [{"step_ns": "5"}, {"step_ns": 1.5}, {"step_ns": 1 << 70}, {"change": []}, {"verdict": {}}]
 )
-def test_a_damaged_outcome_is_listed_without_what_is_damaged(tmp_path: Path, outcome: dict[str, Any]) -> None:
+def test_damaged_outcome_is_listed_partly(tmp_path: Path, outcome: dict[str, Any]) -> None:
     _recorded(tmp_path, "a", outcome=outcome, started_ns=-(1 << 63))
     _recorded(tmp_path, "b", outcome={"step_ns": 7, "change": 0.5, "verdict": "slower"}, started_ns=1)
     listed = history(str(tmp_path)).set_index("name")

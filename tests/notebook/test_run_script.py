@@ -67,7 +67,7 @@ def test_what_is_wrong_is_a_usage_error(kernel: Kernel, place: Path, line: str, 
 
 
 @pytest.mark.long
-def test_its_help_is_told_where_it_is_asked_for(kernel: Kernel) -> None:
+def test_help_is_shown_on_request(kernel: Kernel) -> None:
     executed = kernel.run("%npuprof run --help")
     assert executed.status == "ok", executed.traceback()
     assert executed.stream().startswith("npuprof run [--timeout SECONDS]")

@@ -88,7 +88,7 @@ def test_no_lines_are_no_lines() -> None:
         "# why\n    x = 1\n",
     ],
 )
-def test_the_body_is_what_ipython_makes_of_it_as_a_cell(manager: TransformerManager, body: str) -> None:
+def test_body_is_what_ipython_makes(manager: TransformerManager, body: str) -> None:
     begun, _, rest = manager.transform_cell(f"%%npuprof\n{body}").partition("\n")
     assert begun == "# %%npuprof"
     assert re.sub(r"\A(\s*\n)+", "", rest) == manager.transform_cell(body)

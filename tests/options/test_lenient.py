@@ -29,7 +29,7 @@ from npuprof.options import Options, lenient
         ),
     ],
 )
-def test_what_a_front_end_lacks_is_left_out_and_reported(
+def test_lacking_parts_are_left_out_and_reported(
     plain: Mapping[str, Any], collector: str, left: Mapping[str, Any], names: list[str]
 ) -> None:
     told: list[str] = []

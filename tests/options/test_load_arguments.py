@@ -32,7 +32,7 @@ def test_moments_are_exact(text: str, expected: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1.5", "+1.5", "+0.5ns", "+1h", "NaT", "2026-99-01", f"+{'9' * 18}min"])
-def test_what_is_no_moment_is_refused_with_what_would_be(text: str) -> None:
+def test_malformed_moment_is_refused_with_examples(text: str) -> None:
     with pytest.raises(OptionsError, match=r"--end is .*give"):
         moment("end", text)
 

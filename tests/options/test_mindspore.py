@@ -114,7 +114,7 @@ def test_without_start_nothing_is_collected_or_reported(start: str) -> None:
         ('{"start": true, "output_path": "a\\u0000b"}', "nothing is collected"),
     ],
 )
-def test_what_cannot_be_understood_is_reported_and_nothing_collected(text: str, told: str) -> None:
+def test_unparsable_text_is_reported_and_not_collected(text: str, told: str) -> None:
     options, lines = read(text)
     assert options is None
     assert len(lines) == 1

@@ -125,7 +125,7 @@ def wishes(collector: str) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("collector", FRONT_ENDS)
-def test_who_does_what_a_refusal_says_is_not_refused_so_again(collector: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_followed_refusals_do_not_repeat(collector: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capabilities, "check_host_tools", lambda options: None)  # what this machine lacks
     known: dict[str, str] = {}
     for asked in wishes(collector):

@@ -16,7 +16,7 @@ from npuprof.options.specification import FRONT_ENDS
 _PAGE = Path(__file__).parents[2] / "notebooks" / "reference" / "options.md"
 
 
-def test_the_files_that_are_made_from_it_are_current() -> None:
+def test_generated_files_are_current() -> None:
     remedy = "run `python -m npuprof.options`"
     assert Path(keywords.__file__).read_text(encoding="utf-8") == reference.keywords(), remedy
     assert _PAGE.read_text(encoding="utf-8") == reference.page(), remedy
@@ -31,7 +31,7 @@ def test_every_argument_of_a_cell_is_in_the_reference() -> None:
 
 
 @pytest.mark.parametrize("name", SPECIFICATION)
-def test_what_no_option_takes_is_refused_by_its_name(name: str) -> None:
+def test_unknown_options_are_refused_by_name(name: str) -> None:
     with pytest.raises(OptionsError, match=f"^{name} "):
         Options.from_dict({name: object()})
 
@@ -69,6 +69,6 @@ def test_it_names_only_options_and_front_ends_that_exist() -> None:
             assert set(having) < set(FRONT_ENDS), name
 
 
-def test_an_option_is_lacking_where_what_it_needs_is() -> None:
+def test_option_lacks_with_its_requirement() -> None:
     assert lacks("simulator", "io_freq") == lacks("simulator", "sys_io") == "the simulated NPU has no such hardware"
     assert lacks("acl", "io_freq") == ""

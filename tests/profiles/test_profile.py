@@ -105,7 +105,7 @@ def test_the_page_is_one_file_that_refers_to_nothing_else(profile: Profile, tmp_
 
 
 @pytest.mark.slow
-def test_shown_as_text_and_html_it_says_what_ran(profile: Profile) -> None:
+def test_text_and_html_say_what_ran(profile: Profile) -> None:
     assert "training step" in str(profile)
     assert "training step" in profile._repr_html_()
 

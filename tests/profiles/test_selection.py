@@ -110,7 +110,7 @@ def test_conditions_hold_together_and_lanes_are_named() -> None:
         ("x" * 2_000, "at most 1,000 characters"),
     ],
 )
-def test_what_is_no_condition_is_refused_with_a_reason(where: str, reason: str) -> None:
+def test_malformed_condition_is_refused(where: str, reason: str) -> None:
     run = _run(20)
     with pytest.raises(OptionsError, match=reason):
         run.select(where=where)

@@ -59,7 +59,7 @@ def test_texts_pass_no_control_characters_on(run: Profile, part: str) -> None:
             assert not _ACTING.search(text)
 
 
-def test_a_name_stays_what_it_is_in_the_table(run: Profile) -> None:
+def test_name_stays_in_the_table(run: Profile) -> None:
     named = run.by("op")
     assert any(_HOSTILE in str(value) for column in named for value in named[column])
     assert "evil" in str(named)

@@ -61,7 +61,7 @@ def test_tables_of_answers_of_all_ranks_have_a_rank_column(tmp_path: Path) -> No
     assert runs.memory_leaks().attrs["state"] == "cannot tell"
 
 
-def test_a_chip_that_the_caller_names_is_that_of_each_run(tmp_path: Path) -> None:
+def test_named_chip_applies_to_each_run(tmp_path: Path) -> None:
     for rank in range(2):
         decoded = Decoded(factories.profile(5), factories.info(rank=rank, chip="Ascend910B"), Notes())
         Profile(decoded).save(tmp_path / f"rank{rank}")
@@ -150,7 +150,7 @@ def test_tasks_tell_of_absent_ranks(samples: Path) -> None:
 
 
 @pytest.mark.slow
-def test_times_of_a_job_say_what_they_are_of(samples: Path) -> None:
+def test_job_times_name_their_subject(samples: Path) -> None:
     runs = npuprof.load_set(samples / "torch_npu/llm_4ranks")
     predicted = runs.what_if()
     assert "from the first start of a collective to the last end" in str(predicted)

@@ -121,7 +121,7 @@ def test_an_item_that_kills_each_worker_is_lost_alone(local: Any) -> None:
 
 
 @pytest.mark.long
-def test_a_cluster_that_is_left_without_workers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workerless_cluster_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "WITHOUT_WORKERS_S", 0.5)
     work: Work[int, int] = Work(_end_at_13, lambda item, fate: -item, "numbers")
     with (

@@ -123,7 +123,7 @@ def _slowly(items: Sequence[int]) -> list[int]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("dies", ["a worker", "the scheduler"])
-def test_what_dies_in_the_middle_of_the_work_loses_nothing(dies: str) -> None:
+def test_sudden_death_loses_nothing(dies: str) -> None:
     distributed = pytest.importorskip("distributed", reason='pip install "npuprof[cluster]"')
     work: Work[int, int] = Work(_slowly, lambda item, fate: -1, "numbers")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
@@ -142,9 +142,7 @@ def test_what_dies_in_the_middle_of_the_work_loses_nothing(dies: str) -> None:
     assert results == {item: 2 * item for item in range(200)}
 
 
-def test_steps_with_other_numbers_than_those_of_most_ranks_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unusual_step_numbers_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = text.write(simulate(replace(SIZES[8], steps=2)), tmp_path / "job")
     steps = folder / "rank5_ascend_pt" / _OUTPUT / "step_trace_time.csv"

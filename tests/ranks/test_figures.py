@@ -60,7 +60,7 @@ def test_every_rank_has_its_transfers(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ranks_of_groups_are_those_of_the_whole_job(samples: Path) -> None:
+def test_group_ranks_are_global_ranks(samples: Path) -> None:
     """Each rank's own matrix has local numbers, and a transfer to itself that tells which of them is its own."""
     folder = samples / "torch_npu" / "llm_4ranks"
     plain = {

@@ -63,7 +63,7 @@ def test_the_overview_names_the_slow_rank(runs: ProfileSet) -> None:
 
 
 @pytest.mark.slow
-def test_waiting_of_a_step_is_that_of_the_collectives(runs: ProfileSet) -> None:
+def test_step_waiting_is_the_collectives(runs: ProfileSet) -> None:
     steps = runs.overview().steps.set_index(["rank", "step"])
     # Timelines are rounded, so a kernel may end when a collective has begun: that time is computing, and the rest of
     # the collectives of a step is split as they are.
@@ -96,7 +96,7 @@ def test_small_files_of_many_ranks_suffice(tmp_path: Path) -> None:
     assert set(runs.info["state"]) == {"found"}
 
 
-def test_groups_are_told_by_their_ranks_where_no_file_says() -> None:
+def test_groups_are_known_by_ranks() -> None:
     job = simulate(_SMALL, seed=1)
     rows = collectives(frames.communication(job))
     told = {group.key: group.kind for group in rank_groups(rows, _told(job))}
@@ -138,7 +138,7 @@ def test_the_microbatches_of_a_pipeline_follow_from_its_sends(plan: Plan) -> Non
     assert middle / 1e6 == pytest.approx(plan.layers * 2.2 + 0.6 * plan.layers * (plan.tensor > 1), rel=0.3)
 
 
-def test_pieces_of_a_schedule_that_is_none_have_no_microbatch() -> None:
+def test_odd_pieces_have_no_microbatch() -> None:
     job = simulate(_SMALL, seed=1)
     rows = waits(frames.communication(job))
     rows = rows[(rows["step"] == 10).to_numpy(bool)]
@@ -149,7 +149,7 @@ def test_pieces_of_a_schedule_that_is_none_have_no_microbatch() -> None:
     assert work["microbatch"].isna().all()
 
 
-def test_a_link_that_is_slower_than_its_kind_is_named(tmp_path: Path) -> None:
+def test_slower_link_is_named(tmp_path: Path) -> None:
     job = simulate(_SMALL, Faults(slow_links={(2, 3): 4}), 1)
     runs = load_set(text.write(job, tmp_path))
     told = runs.bandwidths()
@@ -191,7 +191,7 @@ def test_blame_shows_kernels_beside_a_peer(runs: ProfileSet) -> None:
 
 
 @pytest.mark.long
-def test_findings_of_many_ranks_read_those_that_may_explain_most(folder: Path, tmp_path: Path) -> None:
+def test_findings_read_the_telling_ranks(folder: Path, tmp_path: Path) -> None:
     job = simulate(replace(_SMALL, data=4), Faults(slow_ranks={13: 0.4}), 1)
     runs = load_set(text.write(job, tmp_path, kernels=True))
     found = runs.advice()
@@ -289,7 +289,7 @@ def test_figures_of_many_ranks_are_small_when_saved(ranks: int) -> None:
     assert saved_bytes(heat) + saved_bytes(timeline) < 950_000
 
 
-def test_the_state_of_a_moment_is_what_took_most_of_it() -> None:
+def test_state_is_the_longest_of_the_moment() -> None:
     rows = pd.DataFrame(
         {
             "rank": [0, 1],
@@ -319,7 +319,7 @@ def test_the_state_of_a_moment_is_what_took_most_of_it() -> None:
     assert "no wait is longer" in quiet.layout.title.text
 
 
-def test_ranks_without_steps_or_collectives_say_what_to_collect(tmp_path: Path) -> None:
+def test_ranks_without_steps_say_what_to_collect(tmp_path: Path) -> None:
     for rank in range(2):
         Profile(Decoded(factories.all_tables(), factories.info(rank=rank), Notes())).save(tmp_path / f"rank{rank}")
     runs = load_set(tmp_path)

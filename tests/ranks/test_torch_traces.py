@@ -50,7 +50,7 @@ def test_ranks_wait_as_long_as_the_slow_one(runs: ProfileSet) -> None:
 
 
 @pytest.mark.slow
-def test_the_matrix_has_what_was_sent_to_each_rank(runs: ProfileSet) -> None:
+def test_matrix_holds_sent_bytes(runs: ProfileSet) -> None:
     """Sends of four times 1,024 floats go to the next rank, all-to-alls in equal parts to all."""
     traffic = runs._traffic().set_index(["src_rank", "dst_rank"])["size_bytes"].to_dict()
     part = _JOB.steps * 1024 * 4

@@ -42,7 +42,7 @@ def test_its_files_are_the_users_alone_under_any_umask(tmp_path: Path, umask: in
         (tmp_path / FILE_NAME).chmod(0o644)
 
 
-def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path) -> None:
+def test_partial_write_leaves_the_old_file(tmp_path: Path) -> None:
     Recording(tmp_path, "before", "simulator", True).write()
     with (
         small_files(10),

@@ -26,7 +26,7 @@ def _notes() -> Notes:
     return notes
 
 
-def test_what_is_no_loss_is_not_said_to_be_one() -> None:
+def test_no_loss_is_not_called_one() -> None:
     frame = _notes().to_frame()
     assert damage_lines(frame) == []
     assert not damaged_tables(frame)
@@ -34,7 +34,7 @@ def test_what_is_no_loss_is_not_said_to_be_one() -> None:
     assert not headline_mark(damaged_tables(frame))
 
 
-def test_rows_that_are_left_out_mark_the_figures_of_their_tables() -> None:
+def test_left_out_rows_mark_their_figures() -> None:
     notes = _notes()
     notes.leave_out("api.csv", "a row has no readable time", 12, affects=("api", "memory"))
     notes.leave_out("x.csv", "a row is a total", 5, severity="info", affects=("kernels",))
@@ -93,9 +93,7 @@ def _figure(run: Profile, name: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "table"), [("trace_view.json", "operators"), ("kernel_details.csv", "kernels")])
-def test_a_real_result_whose_file_is_cut_says_what_is_missing(
-    samples: Path, tmp_path: Path, name: str, table: str
-) -> None:
+def test_cut_real_result_says_what_is_missing(samples: Path, tmp_path: Path, name: str, table: str) -> None:
     found = sorted((samples / "torch_npu" / "text").rglob(name))[0]
     for file in found.parent.iterdir():
         if file.is_file():
@@ -111,7 +109,7 @@ def test_a_real_result_whose_file_is_cut_says_what_is_missing(
 
 
 @pytest.mark.slow
-def test_a_real_recording_without_slices_says_what_is_missing(samples: Path, tmp_path: Path) -> None:
+def test_real_recording_without_slices_says_so(samples: Path, tmp_path: Path) -> None:
     found = next((samples / "raw" / "sliced_2k").glob("PROF_*"))
     copied = tmp_path / found.name
     copytree(found, copied)

@@ -45,7 +45,7 @@ class Refusing(FakeCollector):
         raise CollectorError("start returned 100003")
 
 
-def test_a_start_that_fails_removes_what_its_front_end_wrote(tmp_path: Path) -> None:
+def test_failed_start_removes_its_files(tmp_path: Path) -> None:
     (tmp_path / "out" / "run_before").mkdir(parents=True)
     with pytest.raises(CollectorError, match=r"^start returned 100003$"):
         Session(Options(output=tmp_path / "out"), collector=Refusing()).start()

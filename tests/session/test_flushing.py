@@ -88,7 +88,7 @@ def test_interrupt_keeps_recording_and_collector(slow: Slow, tmp_path: Path) -> 
     assert other.calls == ["check", "start", "stop"]
 
 
-def test_a_stop_that_has_ended_holds_nothing_whatever_it_raised(slow: Slow, tmp_path: Path) -> None:
+def test_ended_stop_holds_nothing(slow: Slow, tmp_path: Path) -> None:
     slow.may_end.set()
     slow.fail["stop"] = CollectorError("stop returned 500005")
     assert session(slow, tmp_path).start().stop().problems == ["stop returned 500005"]
@@ -96,7 +96,7 @@ def test_a_stop_that_has_ended_holds_nothing_whatever_it_raised(slow: Slow, tmp_
 
 
 @pytest.mark.slow
-def test_a_run_that_is_forgotten_is_stopped_by_whoever_forgets_it(slow: Slow, tmp_path: Path) -> None:
+def test_forgotten_run_is_stopped_on_its_thread(slow: Slow, tmp_path: Path) -> None:
     """What collects garbage may hold a lock that the collector needs."""
     stopped_by: list[threading.Thread] = []
     slow.stop = lambda: stopped_by.append(threading.current_thread())  # type: ignore[method-assign]

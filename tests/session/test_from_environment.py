@@ -180,7 +180,7 @@ def test_lacking_mindspore_options_are_reported(tmp_path: Path) -> None:
     assert (len(run.kernels), run.info.options["l2"], run.info.options["parallel_strategy"]) == (1, True, False)
 
 
-def test_mindspores_variable_is_left_to_mindspore_where_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_mindspore_reads_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("npuprof.collectors.registry.is_installed", lambda name: name == "mindspore")
     assert from_environment.options({"MS_PROFILER_OPTIONS": '{"start": true}'}) == (None, "")
 
@@ -211,7 +211,7 @@ def test_it_ends_where_the_program_profiles_itself_and_both_recordings_stay(tmp_
 
 
 @pytest.mark.slow
-def test_a_session_of_the_program_that_is_refused_ends_no_other(tmp_path: Path) -> None:
+def test_refused_session_ends_no_other(tmp_path: Path) -> None:
     more = (
         "try:\n    npuprof.profile(collector='simulator', sys_io=True).start()\n"
         "except npuprof.NpuprofError as error:\n    print('refused')\nnpu.asarray([1.0]) + 1.0"
@@ -248,7 +248,7 @@ def test_the_command_is_not_collected_from(by: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["npuprof", "npuprof/__main__.py"])
-def test_a_users_program_that_is_called_npuprof_is_collected_from(program: str, tmp_path: Path) -> None:
+def test_program_named_npuprof_is_profiled(program: str, tmp_path: Path) -> None:
     script = tmp_path / "work" / program
     script.parent.mkdir(parents=True)
     script.write_text(_PROGRAM.format(more=""))

@@ -132,7 +132,7 @@ def test_mended_disk_lacks_only_front_end_data(tmp_path: Path, monkeypatch: pyte
     run.check(npuprof.load(run.directory))
 
 
-def test_the_next_run_writes_what_an_earlier_one_could_not(tmp_path: Path) -> None:
+def test_next_run_writes_earlier_leftovers(tmp_path: Path) -> None:
     run = _Run(tmp_path / "one")
     run.steps(_STEPS)
     with refusing(run.directory, errno.ENOSPC):
@@ -143,7 +143,7 @@ def test_the_next_run_writes_what_an_earlier_one_could_not(tmp_path: Path) -> No
 
 
 @pytest.mark.long
-def test_the_end_of_the_process_writes_what_could_not_be_written(tmp_path: Path) -> None:
+def test_process_end_writes_the_rest(tmp_path: Path) -> None:
     program = f"""
 import errno
 from pathlib import Path

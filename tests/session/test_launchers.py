@@ -63,7 +63,7 @@ def test_the_rank_is_that_of_the_launcher(environ: Mapping[str, str], rank: tupl
     assert launchers.environment_rank(environ) == rank
 
 
-def test_what_children_inherit_is_the_rank_of_this_process() -> None:
+def test_children_inherit_the_rank() -> None:
     assert launchers.pass_on({"RANK": "3"}) == "RANK=3"
     assert launchers.pass_on({}) == ""
 

@@ -100,7 +100,7 @@ class _Said:
 
 
 @pytest.mark.long
-def test_ranks_that_write_and_that_ended_are_told_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writing_and_ended_ranks_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = _Said()
     monkeypatch.setattr(progress, "_display", lambda: said)
     monkeypatch.setattr(progress, "_TICK_S", 0.05)

@@ -201,7 +201,7 @@ def test_block_without_steps_ends_quietly(make_session: MakeSession) -> None:
         1 / 0  # noqa: B018
 
 
-def test_steps_without_a_schedule_belong_to_the_one_run(make_session: MakeSession) -> None:
+def test_unscheduled_steps_belong_to_one_run(make_session: MakeSession) -> None:
     with make_session() as session:
         for _ in range(3):
             session.step()
@@ -236,7 +236,7 @@ def test_failed_start_at_a_step_spares_the_loop(make_session: MakeSession) -> No
     assert steps_of(session) == [[3]]
 
 
-def test_what_a_callback_raises_does_not_reach_the_loop(make_session: MakeSession) -> None:
+def test_raising_callback_spares_the_loop(make_session: MakeSession) -> None:
     def fail(_: Session) -> None:
         raise ValueError("no space")
 
@@ -263,7 +263,7 @@ def test_what_is_no_function_is_refused() -> None:
 
 
 @pytest.mark.parametrize("given", [True, False])
-def test_a_with_block_starts_the_session_whatever_start_profile_says(tmp_path: Path, given: bool) -> None:
+def test_with_block_starts_the_session(tmp_path: Path, given: bool) -> None:
     """As MindSpore's does, where False leaves the start to it; and one that was started before goes on."""
     with npuprof.profile(start_profile=given, activities="cpu", output=tmp_path) as session:
         assert session.collecting

@@ -96,7 +96,7 @@ def test_script_without_lines_is_untouched(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_front_end_that_refuses_is_told_before_the_script_runs(tmp_path: Path) -> None:
+def test_refusing_front_end_is_told_before_the_script(tmp_path: Path) -> None:
     with pytest.raises(CollectorError, match="acl"):
         _run(tmp_path, "a", collector="acl")
     assert not list(tmp_path.glob("out/*"))

@@ -190,7 +190,7 @@ def test_a_full_disk_at_the_stop_is_reported_and_nothing_raises(
     assert os.strerror(errno.ENOSPC) in session.stop().problems[0]
 
 
-def test_an_output_that_is_a_file_is_a_clear_error(make_session: MakeSession, tmp_path: Path) -> None:
+def test_file_as_output_is_an_error(make_session: MakeSession, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(CollectorError, match="no recording can be made in"):
         make_session().start()
@@ -351,7 +351,7 @@ def test_markers_reach_the_running_collector_and_cost_nothing_else(make_session:
 
 @pytest.mark.parametrize("collector", ["acl", "simulator", "msprof", "tensorflow"])
 @pytest.mark.parametrize("option", ["modules", "flops", "data_process", "shapes", "record_op_args"])
-def test_cpu_alone_refuses_what_only_another_front_end_records(tmp_path: Path, collector: str, option: str) -> None:
+def test_cpu_alone_refuses_other_front_ends_options(tmp_path: Path, collector: str, option: str) -> None:
     asked: dict[str, Any] = {option: True}
     session = npuprof.profile(activities="cpu", collector=collector, output=tmp_path / "out", **asked)
     with pytest.raises(OptionsError, match=option):
@@ -374,9 +374,7 @@ def test_cpu_alone_calls_no_native_profiler(tmp_path: Path, clock: FakeClock) ->
 @pytest.mark.parametrize(
     ("set_ns", "told"), [(-3_600_000_000_000, "back by 3,600 s"), (5_000_000_000, "forward by 5.00 s")]
 )
-def test_a_clock_that_is_set_during_the_run_changes_no_duration(
-    tmp_path: Path, clock: FakeClock, set_ns: int, told: str
-) -> None:
+def test_setting_the_clock_changes_no_duration(tmp_path: Path, clock: FakeClock, set_ns: int, told: str) -> None:
     with Session(Options(activities=("cpu",), output=tmp_path), clock=clock) as session:
         clock.advance(1_000_000)
         clock.epoch_ns += set_ns

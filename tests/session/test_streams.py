@@ -123,7 +123,7 @@ def test_collection_and_subscription_exclude_each_other(tmp_path: Path, model: i
 
 
 @pytest.mark.slow
-def test_what_pyacl_refuses_is_reported_and_nothing_is_left(tmp_path: Path, model: int) -> None:
+def test_pyacl_refusals_leave_nothing(tmp_path: Path, model: int) -> None:
     with pytest.raises(CollectorError, match=r"model_subscribe\(77\) returned 100011 \(INVALID_MODEL_ID\)"):
         session(tmp_path).stream([model, 77])
     session(tmp_path).stream(model).close()
@@ -357,7 +357,7 @@ def test_rows_that_nobody_takes_are_bounded_and_counted(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_the_public_name_is_a_method_of_what_profile_gives(tmp_path: Path, model: int) -> None:
+def test_public_name_is_a_method(tmp_path: Path, model: int) -> None:
     with npuprof.profile(collector="simulator", output=tmp_path).stream(model) as stream:
         acl.mdl.execute(model, 0, 0)
     (batch,) = stream

@@ -116,7 +116,7 @@ def agree(form: Form, accepted: list[Form]) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_what_is_recorded_of_everything_has_the_accepted_form(
+def test_recorded_formats_are_accepted(
     rule: Callable[[Form, list[Form]], None], simulated: Path, accepted: list[Form]
 ) -> None:
     form = Form(simulated)

@@ -87,7 +87,7 @@ def test_only_host_work_and_waits_take_time(program: list[tuple[str, int]], reco
     assert clock.left_out_ns == 0
 
 
-def test_a_wait_sleeps_only_for_what_emulation_has_not_taken_already() -> None:
+def test_wait_sleeps_only_beyond_emulation() -> None:
     system = FakeClock()
     clock = EmulationClock(system)
     clock.begin_recording()

@@ -53,7 +53,7 @@ def test_nothing_is_made_for_nothing(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_written_in_parts_lies_together_and_is_private(tmp_path: Path) -> None:
+def test_partial_writes_lie_together_and_are_private(tmp_path: Path) -> None:
     files = FrameworkFiles(tmp_path)
     for number in range(3):
         files.call(OperatorCall("a" * 600_000, 7, number, number + 1))

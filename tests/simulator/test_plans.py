@@ -42,7 +42,7 @@ def test_links_of_a_server_work_at_once() -> None:
     assert duration_ns(found) == 2 * HCCS.duration_ns(MIB)
 
 
-def test_across_servers_those_in_the_same_place_form_a_ring() -> None:
+def test_equal_places_across_servers_form_rings() -> None:
     found = plan("all_reduce", range(4), 1, 4 * MIB, Topology(per_server=2))
     assert found.algorithm == "MESH-RING"
     assert [(move.peer, move.size_bytes, move.link) for stage in found.stages for move in stage.moves] == [
@@ -64,7 +64,7 @@ def test_servers_with_different_numbers_of_ranks_form_one_ring() -> None:
 
 @pytest.mark.parametrize("per_server", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize(("kind", "factor"), [("all_reduce", 2 * 7 / 8), ("reduce_scatter", 7 / 8), ("all_gather", 7)])
-def test_no_rank_sends_less_than_the_least_that_is_needed(kind: Kind, factor: float, per_server: int) -> None:
+def test_ranks_send_at_least_the_minimum(kind: Kind, factor: float, per_server: int) -> None:
     topology = Topology(per_server)
     for rank in range(8):
         least = factor * 8 * MIB
@@ -73,7 +73,7 @@ def test_no_rank_sends_less_than_the_least_that_is_needed(kind: Kind, factor: fl
 
 @pytest.mark.parametrize("per_server", [1, 2, 3, 8])
 @pytest.mark.parametrize("root", [0, 3, 5])
-def test_a_broadcast_reaches_everybody_over_what_its_holders_send(per_server: int, root: int) -> None:
+def test_broadcast_reaches_everybody(per_server: int, root: int) -> None:
     plans = {rank: plan("broadcast", range(6), rank, 6 * MIB, Topology(per_server), root) for rank in range(6)}
     assert sent(plans[root]) > 0
     received = Counter[int]()

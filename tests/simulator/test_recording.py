@@ -62,7 +62,7 @@ def test_a_recording_says_that_it_is_simulated(record: Record) -> None:
     assert "simulated" in info["DeviceInfo"][0]["soc_name"]
 
 
-def test_the_control_files_have_what_the_vendors_parser_needs(record: Record, samples: Path) -> None:
+def test_control_files_suit_the_vendors_parser(record: Record, samples: Path) -> None:
     recording = record(everything, 0x12F | 0x80)
     (reference,) = (samples / "raw" / "minimal").glob("PROF_*")
     assert re.fullmatch(r"PROF_000001_\d{17}_\d{8}[A-Z]{8}", recording.name)

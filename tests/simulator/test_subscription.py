@@ -136,7 +136,7 @@ def test_memory_without_whole_descriptions_is_refused(machine: Simulator, length
         ).encode(),
     ],
 )
-def test_what_is_no_model_of_the_simulated_npu_is_refused(machine: Simulator, tmp_path: Path, content: bytes) -> None:
+def test_foreign_model_is_refused(machine: Simulator, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "real.om").write_bytes(content)
     assert acl.mdl.load_from_file(str(tmp_path / "real.om")) == (0, 100003)
     assert acl.mdl.load_from_file(str(tmp_path / "missing.om")) == (0, 100003)

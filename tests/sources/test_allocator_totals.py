@@ -68,7 +68,7 @@ def test_each_device_has_its_total() -> None:
     assert count == 1
 
 
-def test_a_random_half_of_many_events_is_told_of_its_size() -> None:
+def test_random_half_of_events_is_estimated() -> None:
     random = np.random.default_rng(11)
     changes = random.integers(1, 1 << 20, 100_000) * random.choice([1, -1], 100_000)
     totals = (1 << 40) + np.cumsum(changes)
@@ -144,7 +144,7 @@ def _trace(tmp_path: Path, chosen: slice) -> list[str]:
     return [text for text in run.notes["message"] if _UNEXPLAINED in text or _SILENT in text]
 
 
-def test_lost_events_of_a_trace_of_torch_are_told(tmp_path: Path) -> None:
+def test_lost_torch_events_are_told(tmp_path: Path) -> None:
     assert _trace(tmp_path, slice(None)) == []
     (unexplained,) = _trace(tmp_path, slice(0, None, 2))
     assert _UNEXPLAINED in unexplained

@@ -114,7 +114,7 @@ def test_devices_are_those_that_have_rows() -> None:
     assert run().info.devices == []
 
 
-def test_without_intervals_the_key_figures_are_those_of_the_steps() -> None:
+def test_steps_give_figures_without_intervals() -> None:
     told = step_times(
         computing_ns=2_000_000, communication_ns=3_000_000, communication_not_overlapped_ns=1_000_000, free_ns=5_000_000
     )
@@ -175,7 +175,7 @@ def test_overlapping_steps_are_noted() -> None:
 
 
 @pytest.mark.parametrize(("collector", "told"), [("kineto", True), ("torch_npu", True), ("tensorflow", False)])
-def test_steps_that_the_numbers_of_others_skip_are_told(collector: str, *, told: bool) -> None:
+def test_skipped_step_numbers_are_told(collector: str, *, told: bool) -> None:
     spans = [(0, 10), (10, 20), (40, 50), (60, 70)]
     decoded = run(steps=rows("steps", spans, step=[3, 4, 7, 9]).drop(columns="device_id"))
     compare(decoded.tables, decoded.notes, collector)

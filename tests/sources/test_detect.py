@@ -49,7 +49,7 @@ def _make(path: Path, kind: str) -> Path:
         ("other directory", "holds nothing that npuprof can read"),
     ],
 )
-def test_a_path_that_cannot_be_read_says_what_it_is(tmp_path: Path, kind: str, told: str) -> None:
+def test_unreadable_path_says_why(tmp_path: Path, kind: str, told: str) -> None:
     with pytest.raises(SourceError, match=told):
         npuprof.load(_make(tmp_path / "given", kind))
 
@@ -79,9 +79,7 @@ def test_folders_of_copied_files_are_ranks_where_nothing_else_is_there(tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
-def test_what_is_no_file_is_refused_and_not_waited_for(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_special_file_is_refused_at_once(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "given"
     if kind == "pipe":
         os.mkfifo(path)
@@ -104,7 +102,7 @@ def test_raw_piece_names_its_whole(tmp_path: Path, piece: str) -> None:
         npuprof.load(path / piece)
 
 
-def test_what_the_walk_to_a_single_run_left_out_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_left_out_by_the_walk_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synthesise(tmp_path / "a", launches=3)
     for number in range(9):
         (tmp_path / f"b{number}" / "c").mkdir(parents=True)

@@ -42,8 +42,8 @@ _STEP = re.compile(
 _AGAIN = r"\b(?:export|copy|save|analyse|record|make|load)\b(?: or \w+)?(?: \S+){0,3} again\b"
 
 _DONE = {
-    _AGAIN: "test_what_is_said_of_a_broken_file_goes_away_with_a_sound_one",
-    r"is it another\b": "test_what_is_said_of_a_broken_file_goes_away_with_a_sound_one",
+    _AGAIN: "test_sound_file_silences_its_message",
+    r"is it another\b": "test_sound_file_silences_its_message",
     r"run `git lfs pull` in its (folder|repository)": "test_git_lfs_pull_is_run_where_it_is_said",
     r"check (the file and its rights|its permissions|the path|the file$)": "test_rights_are_put_right",
     r"give (that|\{\}$|the path of (a recording|one run))|give the result that": "test_the_path_that_is_named_is_given",
@@ -167,7 +167,7 @@ _MANY_FILES = ("framework and device", "mindspore", "raw", "recording")
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=() if seed in ("text", "database") else pytest.mark.long) for seed in SEEDS]
 )
-def test_what_is_said_of_a_broken_file_goes_away_with_a_sound_one(seed: str, tmp_path: Path) -> None:
+def test_sound_file_silences_its_message(seed: str, tmp_path: Path) -> None:
     _check_damages(seed, tmp_path, 2 if seed in _MANY_FILES else len(_DAMAGES))
 
 

@@ -149,7 +149,7 @@ def test_counters_have_the_same_instances_and_values(samples: Path, sample: str,
     assert compared > (40 if sample == "everything" else 0)
 
 
-def test_components_of_memory_and_what_they_hold_are_the_same(samples: Path) -> None:
+def test_memory_components_equal_their_contents(samples: Path) -> None:
     found = _tables(_forms(samples, "everything"), "memory")
     columns = ["component", "allocated_bytes", "reserved_bytes", "hbm_bytes", "ddr_bytes", "device_id"]
     cells = {form: _cells(frame.sort_values(["component", "time_ns"])[columns]) for form, frame in found.items()}

@@ -115,7 +115,7 @@ def test_whatever_shows_notes_makes_all_tables_first(tmp_path: Path) -> None:
     assert "2 warnings about the data" in str(Profile(Decoded(lazy, notes=notes)))
 
 
-def test_notes_are_in_the_order_of_tables_whatever_was_touched_first() -> None:
+def test_notes_follow_the_order_of_tables() -> None:
     shown = []
     for order in (["marks", "steps"], ["steps", "marks"]):
         lazy, notes = _lazy([])
@@ -184,7 +184,7 @@ def test_changing_one_table_of_raw_data_changes_no_other(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_too_little_memory_for_a_table_is_told_as_when_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_for_a_table_is_checked_like_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = npuprof.load(synthesise(tmp_path, launches=40))
 
     def full(*_: object) -> pd.DataFrame:

@@ -99,7 +99,7 @@ def _trees(draw: st.DrawFn) -> tuple[list[int], list[int]]:
 
 
 @given(_trees())
-def test_calls_are_shown_below_the_nearest_one_that_is(tree: tuple[list[int], list[int]]) -> None:
+def test_calls_hang_below_the_nearest_shown(tree: tuple[list[int], list[int]]) -> None:
     """GIVEN calls and roles THEN each is shown, or not, for what is on its path from the outermost call."""
     parents, roles = tree
     shown, above = shown_frames(np.array(parents, np.int64), np.array(roles, np.int8))

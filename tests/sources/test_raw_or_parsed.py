@@ -166,7 +166,7 @@ def test_raw_files_that_lack_something_give_way_to_the_result(torch_run: Path, p
 
 
 @pytest.mark.slow
-def test_the_folder_of_a_result_is_what_was_asked_for(torch_run: Path) -> None:
+def test_result_folder_is_the_requested_one(torch_run: Path) -> None:
     assert npuprof.load(torch_run / "ASCEND_PROFILER_OUTPUT").info.source == "torch_npu text result"
 
 

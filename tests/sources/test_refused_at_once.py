@@ -169,7 +169,7 @@ sys.stdin.read()
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_next_load_removes_what_a_killed_one_left(tmp_path: Path, number: signal.Signals) -> None:
+def test_next_load_removes_killed_leftovers(tmp_path: Path, number: signal.Signals) -> None:
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as archive:
         archive.writestr("rank_0/trace_view.json", b"[" + _EVENT + b"]")

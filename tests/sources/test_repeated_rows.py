@@ -98,7 +98,7 @@ def test_repeated_rows_change_no_table_and_are_counted(tmp_path: Path, form: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["PYTORCH_API", "PYTORCH_CALLCHAINS", "OP_MEMORY", "COMMUNICATION_TASK_INFO"])
-def test_rows_of_a_database_that_are_there_again_change_no_table(samples: Path, tmp_path: Path, table: str) -> None:
+def test_repeated_database_rows_change_no_table(samples: Path, tmp_path: Path, table: str) -> None:
     (original,) = (samples / "torch_npu/db/level1/rank1_ascend_pt").rglob("ascend_pytorch_profiler_1.db")
     path = tmp_path / original.name
     path.write_bytes(original.read_bytes())
@@ -124,7 +124,7 @@ def test_kernels_that_differ_only_in_their_task_are_two(tmp_path: Path) -> None:
     assert (len(run.kernels), _told(run)) == (2, 0)
 
 
-def test_what_takes_no_time_may_be_there_several_times(tmp_path: Path) -> None:
+def test_instant_events_may_repeat(tmp_path: Path) -> None:
     maker = TraceMaker()
     maker.process(NPU, "Ascend Hardware", "NPU 0", 13)
     for _ in range(3):

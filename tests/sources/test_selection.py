@@ -119,7 +119,7 @@ def test_steps_are_found_by_number_and_merged() -> None:
     assert list(zip(windows.starts.tolist(), windows.ends.tolist(), strict=True)) == [(0, 20), (40, 50), (60, 70)]
 
 
-def test_an_unknown_step_is_an_error_that_names_those_there_are() -> None:
+def test_unknown_step_names_existing_ones() -> None:
     found = steps(*((number, number, number + 1) for number in (3, 4, 5, 9)), (None, 20, 30))
     with pytest.raises(SourceError, match=r"has no step 1-2, 8; its steps are 3-5, 9$"):
         chosen([1, 2, 3, 8], None, None).windows(found, 0)

@@ -152,7 +152,7 @@ def test_empty_window_says_when_the_run_was(saved: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_without_the_step_names_those_it_has(saved: Path) -> None:
+def test_lacking_step_names_existing_ones(saved: Path) -> None:
     with pytest.raises(SourceError, match="has no step 77; its steps are 0-"):
         npuprof.load(saved, steps=[0, 77])
 
@@ -169,7 +169,7 @@ def test_set_applies_selection_and_reports_lacking_runs(tmp_path: Path, saved: P
     assert "has no step 0; its steps are 100-" in found.failed[1]
 
 
-def test_steps_of_the_device_select_what_ran_in_them(tmp_path: Path, samples: Path) -> None:
+def test_device_steps_select_their_work(tmp_path: Path, samples: Path) -> None:
     part = npuprof.load(samples / "raw" / "model_step", steps=1)
     assert len(part.kernels) == 6
     (step,) = part.steps.to_dict("records")

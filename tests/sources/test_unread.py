@@ -75,7 +75,7 @@ def _is_read(run: Profile) -> bool:
     ("place", "form", "alone"),
     [pytest.param(*each, marks=pytest.mark.long if each in (_SAMPLES[1], _SAMPLES[3]) else ()) for each in _SAMPLES],
 )
-def test_samples_are_the_same_in_whatever_order_they_are_touched(
+def test_samples_do_not_depend_on_order(
     samples: Path, unread: Callable[[DetectedResult], Profile], place: str, form: Preference, alone: set[str]
 ) -> None:
     run = _run(samples / place, form)
@@ -176,9 +176,7 @@ def test_the_error_names_a_file_that_changed_before_all_was_read(
     assert len(run.tasks) == 4
 
 
-def test_a_run_that_is_gone_is_told_when_it_is_touched(
-    tmp_path: Path, unread: Callable[[DetectedResult], Profile]
-) -> None:
+def test_deleted_run_is_told_when_touched(tmp_path: Path, unread: Callable[[DetectedResult], Profile]) -> None:
     path = _database(tmp_path)
     run = unread(_run(path))
     path.unlink()
@@ -229,7 +227,7 @@ def test_an_interrupt_at_any_line_loses_nothing(tmp_path: Path, unread: Callable
     assert line > 20
 
 
-def test_what_is_read_alone_has_a_table_of_the_schema(samples: Path) -> None:
+def test_lone_file_gives_a_schema_table(samples: Path) -> None:
     for place, form, alone in _SAMPLES:
         run = _run(samples / place, form)
         exact = {name for name, part in run.source.parts(run.path).items() if part.is_exact}

@@ -10,7 +10,7 @@ from npuprof.tables.ledger import STATISTICS, Ledger
 from npuprof.tables.notes import Notes
 
 
-def test_rows_that_are_kept_used_or_left_out_balance() -> None:
+def test_kept_used_and_lost_rows_balance() -> None:
     notes = Notes()
     notes.ledger.read("kernel_details.csv", 10)
     notes.ledger.keep("kernel_details.csv", "kernels", 6)
@@ -66,7 +66,7 @@ def test_rows_that_another_input_shows_instead_are_used() -> None:
     assert ledger.to_frame()["used"].tolist() == [4, 0]
 
 
-def test_an_input_that_fails_leaves_out_what_is_in_no_table() -> None:
+def test_failing_input_is_left_out() -> None:
     notes = Notes()
     notes.ledger.read("a.csv", 7)
     notes.ledger.keep("a.csv", "memory", 2)

@@ -48,7 +48,7 @@ def test_notes_survive_a_frame_and_joining() -> None:
     assert first.to_frame()["count"].tolist() == [2, 1]
 
 
-def test_what_is_missing_survives_a_frame_joining_and_folding() -> None:
+def test_missing_values_survive_operations() -> None:
     notes = Notes()
     notes.leave_out("a.csv", "a row has no time", 3, affects=("kernels", "api"))
     notes.leave_out("a.csv", "a row has no time", 4, affects=("kernels", "api"))

@@ -125,7 +125,7 @@ def test_one_line_adds_a_kernel_column_in_databases(
     assert kernels[name].dtype == schema.SCHEMA["kernels"].columns[-1].dtype
 
 
-def test_an_unknown_name_is_refused_with_those_that_are_near() -> None:
+def test_unknown_name_suggests_near_ones() -> None:
     with pytest.raises(OptionsError, match="there is no table or word 'kernel': tables are steps, "):
         npuprof.explain("kernel")
     with pytest.raises(OptionsError, match=r"kernels has no column 'block_dim'.*is it block_num"):

@@ -79,7 +79,7 @@ def test_times_are_relative_and_exact() -> None:
 
 
 @pytest.mark.slow
-def test_a_window_shows_what_touches_it_in_more_detail() -> None:
+def test_window_details_what_it_touches() -> None:
     run = factories.profile(20_000)
     start = factories.START_NS + 400_000_000
 
@@ -170,7 +170,7 @@ def test_every_lane_keeps_its_busy_time() -> None:
 
 
 @pytest.mark.slow
-def test_tasks_that_are_no_kernels_are_drawn_beside_them() -> None:
+def test_other_tasks_are_drawn_beside_kernels() -> None:
     run = factories.profile(5)
     copy = (
         run["tasks"]

@@ -66,5 +66,5 @@ def test_a_given_window_stays() -> None:
     assert timeline(tables, Info(), start_ns=0, end_ns=20 * _SECOND).layout.xaxis.range == (0, 20)
 
 
-def test_steps_that_are_nearly_the_run_open_the_whole() -> None:
+def test_nearly_whole_steps_open_the_whole() -> None:
     assert opening(_tables(steps=True, kernels=True), (8 * _SECOND, 13 * _SECOND)) == (8 * _SECOND, 13 * _SECOND)

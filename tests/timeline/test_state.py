@@ -85,7 +85,7 @@ def test_any_window_is_a_small_answer() -> None:
 
 
 @pytest.mark.slow
-def test_only_the_lanes_that_are_asked_for_are_answered(timeline: Timeline) -> None:
+def test_requested_lanes_alone_are_answered(timeline: Timeline) -> None:
     lanes = [timeline.rows[0][0].lane, timeline.rows[2][1].lane]
 
     shown = timeline.answer(*timeline.whole, 5_000, [*lanes, 10_000, -7]).columns

@@ -103,7 +103,7 @@ def test_many_slices_are_drawn_as_few_bars_with_their_number() -> None:
 
 
 @pytest.mark.parametrize("span", [1, 999, 10**6, 7 * 10**9, 10**13])
-def test_the_axis_has_a_handful_of_ticks_whatever_the_span(span: int) -> None:
+def test_axis_has_a_handful_of_ticks(span: int) -> None:
     api = {
         "start_ns": factories.START_NS + np.array([0, span - 1]),
         "duration_ns": np.array([1, 1]),

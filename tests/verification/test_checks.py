@@ -80,7 +80,7 @@ def _noted(profile: Profile, recording: Recording) -> None:
         (_noted, "decoded"),
     ],
 )
-def test_a_run_that_is_wrong_fails_the_check_of_it(run: tuple[Profile, Recording], spoil: Any, check: str) -> None:
+def test_wrong_run_fails_its_check(run: tuple[Profile, Recording], spoil: Any, check: str) -> None:
     recording = Recording.read(run[1].directory)
     profile = _loaded(recording)
     spoil(profile, recording)

@@ -26,7 +26,7 @@ def both(samples: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_real_export_has_the_rows_that_are_decoded(both: Path) -> None:
+def test_real_export_equals_decoded_rows(both: Path) -> None:
     checks = compare(both)
     assert {check.name for check in checks} >= {"kernels as the vendor's", "api as the vendor's"}
     assert all(check.passed for check in checks), checks

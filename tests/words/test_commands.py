@@ -177,7 +177,7 @@ def test_commands_of_msprof_in_errors(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", _NAMES, ids=ascii)
-def test_the_line_of_the_panel_is_read_as_what_it_says(name: str, tmp_path: Path) -> None:
+def test_panel_line_reads_as_it_says(name: str, tmp_path: Path) -> None:
     form = OptionsForm()
     for output in (name, str(tmp_path / name)):
         form.choose("output", output)

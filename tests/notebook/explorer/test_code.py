@@ -47,7 +47,7 @@ def test_a_line_highlights_its_kernels_and_lists_them() -> None:
     assert explorer._tabs.opened == "Timeline"
 
 
-def test_rows_of_the_list_are_those_of_the_whole_table() -> None:
+def test_listed_rows_equal_the_table() -> None:
     explorer = _opened(recorded())
     explorer.code.choose(_row(explorer, "return npu(y)"))
     table = _view(explorer.code.widget, "table")

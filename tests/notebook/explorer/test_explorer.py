@@ -217,7 +217,7 @@ def test_a_selected_kernel_is_described_in_detail_by_one_figure() -> None:
 
 
 @pytest.mark.slow
-def test_the_detail_is_in_the_tab_that_is_open() -> None:
+def test_detail_is_in_the_open_tab() -> None:
     explorer = explorer_of(_counted_run())
     for title in ("Timeline", "Kernels"):
         explorer.open(title)
@@ -301,7 +301,7 @@ def test_a_finding_opens_the_explorer_at_its_costliest_evidence() -> None:
 
 
 @pytest.mark.slow
-def test_a_finding_of_what_is_not_drawn_opens_its_tab() -> None:
+def test_finding_opens_its_tab() -> None:
     run = _run()
     explorer = explorer_of(run)
     explorer.open_at(_found("memory", run.memory.iloc[:2], run))

@@ -256,7 +256,7 @@ def test_some_rows_are_listed_by_their_numbers_in_the_whole_table() -> None:
     assert asked.shown == [("kernels", [905])]
 
 
-def test_what_is_selected_is_listed_and_the_line_says_so() -> None:
+def test_selection_is_listed_and_described() -> None:
     selected = SelectedRows()
     asked = Asked(selected=lambda: selected)
     assert len(asked.rows()) == 1000

@@ -117,7 +117,7 @@ def test_a_range_says_at_once_that_it_is_worked_on(view: _Heard) -> None:
     assert {row[0] for row in told[1]["summary"]["names"]} >= {"kernels", "operators"}
 
 
-def test_a_page_that_comes_late_hears_what_there_is(view: _Heard) -> None:
+def test_late_page_gets_the_state(view: _Heard) -> None:
     view.timeline.select(view.timeline.slices.first["kernels"])
     view.timeline.mark(view.timeline.whole[0], view.timeline.whole[0] + 10)
 
@@ -208,7 +208,7 @@ def test_the_module_is_small_exports_once_and_reaches_no_network() -> None:
     assert CanvasWidget._esm == script()
 
 
-def test_notes_of_a_page_are_those_of_the_run() -> None:
+def test_page_has_the_runs_notes() -> None:
     run = Profile(Decoded(factories.profile(20), factories.info(), Notes()))
     heard = _Heard(TimelineView(Timeline(run.tables, run.info), annotated=run))
     told = heard.ask("note", start=5, end=900, text="<b>here</b>")

@@ -77,7 +77,7 @@ def test_every_cell_is_profiled_also_one_that_fails(harness: Harness) -> None:
     assert failed == ["", "ValueError: boom", ""]  # what is no Python does not run
 
 
-def test_a_cell_that_is_no_python_is_not_the_next_one(harness: Harness) -> None:
+def test_invalid_python_is_not_the_next_cell(harness: Harness) -> None:
     harness.panel.set_mode("next cell")
     for cell in ("1 +", "", "# nothing"):
         harness.shell.run_cell(cell, store_history=True)
@@ -109,7 +109,7 @@ def test_a_cell_that_cannot_be_profiled_runs_and_says_so(harness: Harness, capsy
 
 
 @pytest.mark.slow
-def test_the_switch_of_processes_makes_those_of_a_cell_ranks(harness: Harness) -> None:
+def test_processes_switch_makes_ranks(harness: Harness) -> None:
     harness.panel.choose("processes", True)
     harness.panel.set_mode("next cell")
     work = "from npuprof.simulator import npu\nx = npu.ones((8, 8))\nx @ x\n"

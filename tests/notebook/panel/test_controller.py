@@ -440,9 +440,7 @@ def test_a_refused_name_is_forgotten_with_its_question(simulated: PanelControlle
 
 
 @pytest.mark.slow
-def test_delete_closes_the_report_and_removes_a_run_that_is_gone(
-    simulated: PanelController, later: Later, tmp_path: Path
-) -> None:
+def test_delete_closes_the_report(simulated: PanelController, later: Later, tmp_path: Path) -> None:
     _record(simulated, later, "one")
     opened = simulated.opened
     _chosen(simulated, "delete", 0)

@@ -47,7 +47,7 @@ def test_processes_have_a_switch_whatever_the_front_end(form: OptionsForm) -> No
     assert "--processes" in form.magic()
 
 
-def test_what_the_front_end_lacks_cannot_be_chosen_and_says_why(form: OptionsForm) -> None:
+def test_unavailable_choices_say_why(form: OptionsForm) -> None:
     assert "simulated NPU has no such hardware" in form.why_not("sys_io")
     form.choose("sys_io", True)
     assert form.chosen("sys_io") is False
@@ -58,7 +58,7 @@ def test_what_the_front_end_lacks_cannot_be_chosen_and_says_why(form: OptionsFor
     assert form.options().sys_io
 
 
-def test_what_the_level_rules_out_cannot_be_chosen_and_says_why(form: OptionsForm) -> None:
+def test_ruled_out_choices_say_why(form: OptionsForm) -> None:
     form.choose("aic_metrics", "Memory")
     form.choose("level", 0)
     assert "needs level 1 or 2" in form.why_not("aic_metrics")
@@ -154,7 +154,7 @@ def test_typed_and_chosen_options_are_one_set(form: OptionsForm) -> None:
     assert (form.chosen("level"), form.chosen("memory"), form.why_not("level")) == (1, False, "")
 
 
-def test_a_front_end_that_is_absent_is_told_before_the_start(form: OptionsForm) -> None:
+def test_absent_front_end_is_told_before_start(form: OptionsForm) -> None:
     form.choose("collector", "acl")
     assert "acl is not installed for this Python" in form.problem
     form.choose("collector", "msprof")

@@ -160,7 +160,7 @@ def test_disabled_control_reports_its_reason(view: PanelView) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", ["start", "stop", "load"])
-def test_what_a_callback_raises_is_reported_in_the_panel(
+def test_raising_callback_is_reported_in_the_panel(
     panel: PanelController, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     def fail(*_: object) -> None:

@@ -229,7 +229,7 @@ def test_group_ranks_become_global_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_bandwidth_is_that_of_the_link_less_its_latency(runs: ProfileSet) -> None:
+def test_bandwidth_excludes_latency(runs: ProfileSet) -> None:
     steps = runs[0].communication_tasks
     data = steps[steps["size_bytes"] > 0]
     link = LINKS["HCCS"]

@@ -91,7 +91,7 @@ def test_track_lies_in_its_step_and_operator(recordings: list[Path]) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_host_launched_is_what_the_device_ran(recordings: list[Path]) -> None:
+def test_launched_work_is_executed_work(recordings: list[Path]) -> None:
     recording = Recording(recordings[2])
     host = {(track.values[1], track.values[2]): track.values[4] for track in recording.tracks}
     seen = set()

@@ -78,9 +78,7 @@ SAME: list[tuple[Callable[[Any], Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("expression", "types"), SAME)
-def test_a_function_gives_what_numpy_gives_by_its_operators(
-    seen: Witness, host: Values, expression: Callable[[Any], Any], types: list[str]
-) -> None:
+def test_functions_match_numpy(seen: Witness, host: Values, expression: Callable[[Any], Any], types: list[str]) -> None:
     x = npu.array(host)
     found = expression(x)
     assert seen.types == types
@@ -204,9 +202,7 @@ def test_empty_like_computes_nothing(seen: Witness, host: Values) -> None:
         (np.array_repr, "np.array_repr"),
     ],
 )
-def test_what_has_no_operator_says_what_to_do_and_touches_nothing(
-    seen: Witness, host: Values, function: Any, name: str
-) -> None:
+def test_missing_operator_says_what_to_do(seen: Witness, host: Values, function: Any, name: str) -> None:
     x = npu.array(host)
     seen.clear()
     with pytest.raises(TypeError) as raised:

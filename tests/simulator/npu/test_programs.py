@@ -60,9 +60,7 @@ SOFTMAX = ["ReduceMax", "Sub", "Exp", "ReduceSum", "RealDiv"]
         (gelu, [_values(8, 16)], ["Mul", "Pows", "Mul", "Add", "Mul", "Tanh", "Add", "Mul"]),
     ],
 )
-def test_a_composition_gives_what_numpy_gives_by_these_operators(
-    seen: Witness, program: Any, operands: list[Values], types: list[str]
-) -> None:
+def test_compositions_match_numpy(seen: Witness, program: Any, operands: list[Values], types: list[str]) -> None:
     found = program(*map(npu.array, operands))
     assert seen.types == types
     assert_same(found, program(*operands), roundings=16)

@@ -37,7 +37,7 @@ def broadcastable(draw: st.DrawFn) -> list[Values]:
 @pytest.mark.slow
 @settings(deadline=None)
 @given(ufunc=st.sampled_from(UNARY), values=arrays())
-def test_a_ufunc_of_one_operand_gives_what_numpy_gives(ufunc: np.ufunc, values: Values) -> None:
+def test_unary_ufuncs_match_numpy(ufunc: np.ufunc, values: Values) -> None:
     try:
         expected = ufunc(values)
     except TypeError:
@@ -50,7 +50,7 @@ def test_a_ufunc_of_one_operand_gives_what_numpy_gives(ufunc: np.ufunc, values: 
 @pytest.mark.slow
 @settings(deadline=None)
 @given(ufunc=st.sampled_from(BINARY), values=broadcastable(), mixed=st.sampled_from(["both", "left", "right"]))
-def test_a_ufunc_of_two_operands_gives_what_numpy_gives(ufunc: np.ufunc, values: list[Values], mixed: str) -> None:
+def test_binary_ufuncs_match_numpy(ufunc: np.ufunc, values: list[Values], mixed: str) -> None:
     left = npu.array(values[0]) if mixed != "right" else values[0]
     right = npu.array(values[1]) if mixed != "left" else values[1]
     assert_same(ufunc(left, right), ufunc(*values), roundings=4)

@@ -128,9 +128,7 @@ def test_scalars_of_the_host_stay_there(torch: Any, virtual: Simulator, copies: 
     assert not copies
 
 
-def test_a_mask_waits_for_the_shape_of_what_it_selects(
-    torch: Any, virtual: Simulator, copies: list[tuple[CopyKind, int]]
-) -> None:
+def test_mask_waits_for_its_shape(torch: Any, virtual: Simulator, copies: list[tuple[CopyKind, int]]) -> None:
     x = torch.arange(8.0)
     with simulator.torch() as front:
         assert x[x > 3].tolist() == [4.0, 5.0, 6.0, 7.0]
@@ -268,7 +266,7 @@ def test_a_device_that_is_full_says_so(torch: Any, virtual: Simulator) -> None:
         torch.zeros(1 << 20)
 
 
-def test_other_threads_and_what_comes_after_are_left_alone(torch: Any, virtual: Simulator) -> None:
+def test_other_threads_and_later_code_are_untouched(torch: Any, virtual: Simulator) -> None:
     with simulator.torch() as front:
         thread = threading.Thread(target=lambda: torch.ones(10) + 1)
         thread.start()

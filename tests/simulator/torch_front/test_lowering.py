@@ -73,7 +73,7 @@ def test_a_transposed_convolution_spreads_its_input() -> None:
         ((False, True, False), ["Conv2DBackpropFilter"]),
     ],
 )
-def test_a_convolutions_gradients_are_those_that_are_asked_for(mask: tuple[bool, ...], expected: list[str]) -> None:
+def test_convolution_returns_requested_gradients(mask: tuple[bool, ...], expected: list[str]) -> None:
     settings = ((16,), (1, 1), (0, 0), (1, 1), False, (0, 0), 1, mask)
     lowered = called("convolution_backward", OUT, IMAGE, WEIGHT, *settings, gives=(IMAGE, WEIGHT))
     assert types(lowered) == expected
@@ -105,7 +105,7 @@ def test_a_recurrent_layer_counts_both_of_its_products_at_each_moment() -> None:
     assert (backward.kernel.op_type, backward.flops) == ("DynamicRNNGrad", 2 * forward.flops)
 
 
-def test_batch_normalisation_learns_or_only_applies_what_was_learnt() -> None:
+def test_batch_normalisation_learns_or_applies() -> None:
     x, each = half(2, 3, 4, 4), half(3)
     for training, expected in ((True, ["BNTrainingReduce", "BNTrainingUpdate"]), (False, ["BNInfer"])):
         settings = (each, each, each, each, training, 0.1, 1e-5)
@@ -135,13 +135,13 @@ def test_a_cast_is_one_and_a_copy_moves() -> None:
     assert types(called("copy", y, y, gives=(y,), in_place=True)) == ["TensorMove"]
 
 
-def test_what_only_picks_reads_no_more_than_it_gives() -> None:
+def test_picking_reads_only_its_result() -> None:
     embedding, indices, output = half(50_000, 64), Tensor((8,), "int64"), half(8, 64)
     (launch,) = called("embedding", embedding, indices, gives=(output,)).launches
     assert launch.read_bytes == output.size_bytes + indices.size_bytes
 
 
-def test_a_mask_costs_a_search_for_what_it_selects() -> None:
+def test_mask_costs_a_search() -> None:
     x, mask = half(8, 4), Tensor((8,), "bool")
     assert types(called("index", x, (mask,), gives=(half(3, 4),))) == ["NonZero", "Index"]
     assert types(called("index", x, (Tensor((3,), "int64"),), gives=(half(3, 4),))) == ["Index"]

@@ -77,7 +77,7 @@ def test_the_backward_pass_is_linked_to_the_forward_pass(run: Profile) -> None:
     assert (passes["source_start_ns"] < passes["target_start_ns"]).all()
 
 
-def test_what_a_node_of_autograd_runs_lies_inside_it(run: Profile) -> None:
+def test_autograd_node_contains_its_calls(run: Profile) -> None:
     operators = run.operators
     (node, *_) = operators.index[operators["name"] == "AddmmBackward0"]
     assert operators["name"][node - 1] == "autograd::engine::evaluate_function: AddmmBackward0"

@@ -192,7 +192,7 @@ _JSON = st.recursive(
 
 @pytest.mark.slow
 @given(_JSON)
-def test_whatever_the_json_holds_it_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, plain: object) -> None:
+def test_any_json_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, plain: object) -> None:
     folder = tmp_path_factory.mktemp("any")
     for name in ("cluster_communication", "cluster_communication_matrix", "communication_group"):
         path = folder / f"{name}.json"

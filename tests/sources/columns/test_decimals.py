@@ -64,7 +64,7 @@ def test_decimals_of_one_form_are_exact(
 @given(
     st.lists(st.sampled_from(["12.5", "3\n.5", "1\n25", "1.2\n", "12,5", "12.5\n", "1é.5", "9.9", "-1.5"]), min_size=1)
 )
-def test_what_is_no_number_is_found_among_texts_of_one_length(texts: list[str]) -> None:
+def test_non_numbers_are_found_among_equal_lengths(texts: list[str]) -> None:
     values, valid = scaled(texts, US_TO_NS)
     alone = [scaled_one(text, US_TO_NS) for text in texts]
     assert [value if good else None for value, good in zip(values.tolist(), valid.tolist(), strict=True)] == alone

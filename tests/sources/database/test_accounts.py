@@ -90,9 +90,7 @@ def test_damaged_cells_cost_no_row_without_a_note(whole: Path, tmp_path: Path) -
         ("STRING_IDS", "value", 40),
     ],
 )
-def test_cells_that_every_version_fills_and_that_are_empty_are_reported(
-    whole: Path, tmp_path: Path, table: str, column: str, count: int
-) -> None:
+def test_empty_required_cells_are_reported(whole: Path, tmp_path: Path, table: str, column: str, count: int) -> None:
     path = tmp_path / whole.name
     path.write_bytes(whole.read_bytes())
     with closing(sqlite3.connect(path)) as connection:

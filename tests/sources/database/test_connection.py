@@ -34,7 +34,7 @@ def test_times_kept_as_text_are_exact(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "value", ["1.23282223630523e+17", "", "-5", "12a", " 12", "99999999999999999999", b"12", None, 1.5]
 )
-def test_a_value_that_is_no_whole_number_is_absent_not_rounded(tmp_path: Path, value: object) -> None:
+def test_fraction_is_absent_and_not_rounded(tmp_path: Path, value: object) -> None:
     path = _maker(tmp_path).table("T", "a:NUMERIC b:TEXT c", [(None, value, 7)]).close()
     with open_database(path, Notes()) as database:
         rows = database.rows("T", ["b", "c"])
@@ -161,7 +161,7 @@ def test_a_journal_beside_the_file_is_reported(tmp_path: Path) -> None:
         (b"SQLite format 3\0" + b"\xff" * 5000, "damaged"),
     ],
 )
-def test_a_file_that_is_no_database_is_refused_with_the_reason(tmp_path: Path, content: bytes, told: str) -> None:
+def test_foreign_file_is_no_database(tmp_path: Path, content: bytes, told: str) -> None:
     path = tmp_path / "ascend_pytorch_profiler.db"
     path.write_bytes(content)
     with pytest.raises(SourceError, match=told), open_database(path, Notes()):

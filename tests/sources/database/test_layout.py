@@ -126,7 +126,7 @@ def test_a_file_of_another_suffix_is_known_by_its_content(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_what_is_left_of_text_beside_a_database_is_read_too(tmp_path: Path) -> None:
+def test_text_beside_a_database_is_read(tmp_path: Path) -> None:
     output = tmp_path / "rank0_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)
     framework_database(output / "ascend_pytorch_profiler_0.db")

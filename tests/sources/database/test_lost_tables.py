@@ -108,7 +108,7 @@ def test_at_level_0_there_are_no_sums_over_communication(tmp_path: Path) -> None
     assert len(notes) == len(_SUMS) - 1
 
 
-def test_the_share_of_time_that_missing_operators_launched_is_told(samples: Path, tmp_path: Path) -> None:
+def test_missing_operators_have_their_share(samples: Path, tmp_path: Path) -> None:
     (original,) = (samples / "torch_npu/db/level1/rank1_ascend_pt").rglob("ascend_pytorch_profiler_1.db")
     path = tmp_path / original.name
     path.write_bytes(original.read_bytes())

@@ -67,7 +67,7 @@ def test_rows_of_an_allocator_are_not_counted_twice(tmp_path: Path) -> None:
     assert "hbm_bytes" not in memory
 
 
-def test_events_of_which_the_frameworks_blocks_are_made_are_no_loss(tmp_path: Path) -> None:
+def test_events_of_framework_blocks_are_no_loss(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "ascend_pytorch_profiler.db")
     engine, take, give = maker.text("GE"), maker.text("allocate"), maker.text("release")
     events = [(engine, 1, event, 5, at(time), 0, 5, 9, engine, 0) for event, time in ((take, 1), (give, 2), (take, 7))]

@@ -196,7 +196,7 @@ def test_reading_leaves_the_file_as_it_was(path: Path) -> None:
     "PYTORCH_API", "CONNECTION_IDS", "PYTORCH_CALLCHAINS", "STEP_TIME", "ENUM_API_TYPE", "STRING_IDS",
 ])  # fmt: skip
 @pytest.mark.parametrize("statement", ["DROP TABLE {}", "DELETE FROM {}"])
-def test_a_table_that_is_missing_or_empty_takes_only_its_part(path: Path, table: str, statement: str) -> None:
+def test_missing_table_takes_only_its_part(path: Path, table: str, statement: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(statement.format(table))
         connection.commit()

@@ -112,7 +112,7 @@ def test_facts_of_the_run_are_its_info(tmp_path: Path) -> None:
     assert info.metadata["note"] == "mine"
 
 
-def test_what_is_kept_as_it_came_keeps_its_digits_and_names(tmp_path: Path) -> None:
+def test_verbatim_columns_keep_digits_and_names(tmp_path: Path) -> None:
     columns, row, _ = TABLES["OSRT_API"]
     frame = _read(tmp_path, "OSRT_API", columns, row).statistics["osrt_api"]
     assert frame.to_dict("records") == [

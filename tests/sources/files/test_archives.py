@@ -113,7 +113,7 @@ def test_an_archive_without_a_result_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_names_of_windows_and_macos_and_names_that_are_no_utf8(tmp_path: Path) -> None:
+def test_foreign_file_names_are_read(tmp_path: Path) -> None:
     """Windows' own packer wrote backslashes and folders that end in one; macOS adds files of its own."""
     run = torch_result(tmp_path / "run")
     path, packed = tmp_path / "a.zip", tmp_path / "a.tgz"

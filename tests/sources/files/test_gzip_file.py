@@ -47,7 +47,7 @@ def test_utf_16_reads_like_utf_8(tmp_path: Path, encoding: str, packed: bool) ->
 
 
 @pytest.mark.parametrize("content", [b"", b"a", b"a\0b", b"\0\0\0\0\0\0\0\0", b"a\0b\0c\0\1\0", b"Name,Gr\0e\r\n"])
-def test_bytes_that_are_no_utf_16_stay_as_they_are(tmp_path: Path, content: bytes) -> None:
+def test_broken_utf_16_stays(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file.csv"
     path.write_bytes(content)
     assert is_plain(path)

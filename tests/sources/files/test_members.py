@@ -128,7 +128,7 @@ def test_long_names_and_times_of_every_tar_are_kept(tmp_path: Path, form: int) -
 
 
 @pytest.mark.slow
-def test_sparse_files_are_left_out_and_what_follows_is_found(tmp_path: Path) -> None:
+def test_sparse_files_are_skipped(tmp_path: Path) -> None:
     """The two ways in which GNU tar writes them."""
     old, content = member("old", b"x" * 700, tarfile.GNUTYPE_SPARSE)
     block = bytearray(old.tobuf(tarfile.GNU_FORMAT))
@@ -258,7 +258,7 @@ def test_damaged_tar_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("behind", [b"x" * 512, bytes(100)], ids=["joined", "shifted"])
-def test_what_lies_behind_the_end_of_a_tar_is_reported(tmp_path: Path, behind: bytes) -> None:
+def test_data_behind_a_tar_is_reported(tmp_path: Path, behind: bytes) -> None:
     path = tmp_path / "a.tar"
     whole = member("a", b"1")[0].tobuf() + b"1".ljust(512, b"\0") + bytes(1024)
     path.write_bytes(whole)

@@ -21,7 +21,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_a_container_bounds_memory_and_gives_up_what_it_cached(machine: Path) -> None:
+def test_container_bounds_memory_and_drops_caches(machine: Path) -> None:
     assert free_memory() == 4000 << 10
     (machine / "memory.max").write_text("3000000\n")
     (machine / "memory.current").write_text("2500000\n")

@@ -70,7 +70,7 @@ def test_what_cannot_be_listed_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_does_not_end_the_walk_is_looked_into(tmp_path: Path) -> None:
+def test_walk_looks_into_the_rest(tmp_path: Path) -> None:
     _make(tmp_path, "run1/run2/run3")
     found = walk(tmp_path, lambda directory: [directory.name], lambda name: name != "run1").results
     assert found == ["run1", "run2"]

@@ -76,7 +76,7 @@ def test_a_database_without_more_is_looked_into_and_not_read(both: Path) -> None
 
 
 @pytest.mark.slow
-def test_tables_that_the_text_lacks_are_those_of_the_database(both: Path) -> None:
+def test_database_fills_tables_the_text_lacks(both: Path) -> None:
     _prune(both)
     text, alone, run = (npuprof.load(both, source=source) for source in ("text", "db", None))
     for name in _LEVEL0:
@@ -135,7 +135,7 @@ def test_forms_of_different_runs_are_not_mixed(samples: Path, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_raw_data_that_is_not_complete_fills_what_the_result_lacks(samples: Path, tmp_path: Path) -> None:
+def test_incomplete_raw_data_fills_gaps(samples: Path, tmp_path: Path) -> None:
     source = raw_sample(samples, "everything")
     root = tmp_path / source.name
     _copy(source, root)

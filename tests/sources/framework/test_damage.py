@@ -85,7 +85,7 @@ def test_oversized_file_is_left_out_and_reported(read: Reader, monkeypatch: pyte
     assert "is not read: 2 MiB do not fit into the 1 MiB of memory that are free" in told["message"]
 
 
-def test_what_was_never_written_of_a_file_takes_no_memory(tmp_path: Path) -> None:
+def test_sparse_parts_take_no_memory(tmp_path: Path) -> None:
     folder = small().write(tmp_path) / "FRAMEWORK"
     whole = (folder / "torch.op_range").stat().st_size
     with (folder / "torch.op_range").open("r+b") as file:

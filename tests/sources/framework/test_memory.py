@@ -53,7 +53,7 @@ def test_dequeued_allocation_belongs_to_its_operator(read: Reader) -> None:
     assert read(run).tables["allocations"]["name"].tolist() == ["aten::mm", "aten::mm"]
 
 
-def test_operators_that_only_allocate_do_not_hide_the_one_around_them(read: Reader) -> None:
+def test_allocating_operators_do_not_hide_others(read: Reader) -> None:
     run = Framework()
     run.op("aten::empty", 10, 50)
     run.op("empty_tensor", 20, 40)

@@ -51,7 +51,7 @@ def test_operators_come_with_exact_times(folder: Path) -> None:
     ]
 
 
-def test_a_file_that_is_far_too_large_costs_only_itself(folder: Path) -> None:
+def test_oversized_file_costs_only_itself(folder: Path) -> None:
     with (folder / "cpu_op_execute_timestamp_0.txt").open("r+b") as file:
         file.truncate(5 << 30)  # set up for writing, and never filled
     decoded = read(folder)

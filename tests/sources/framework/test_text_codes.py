@@ -46,13 +46,13 @@ def test_texts_of_one_digest_are_distinguished(monkeypatch: pytest.MonkeyPatch) 
     assert read(values) == [str(value, "ascii") for value in values if value is not None]
 
 
-def test_a_text_that_is_not_utf_8_is_reported() -> None:
+def test_broken_utf8_is_reported() -> None:
     notes = Notes()
     assert read([b"caf\xe9"], notes) == ["caf\N{REPLACEMENT CHARACTER}"]
     assert "not valid UTF-8" in notes.to_frame()["message"][0]
 
 
-def test_a_text_that_is_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlong_text_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_MAX_TEXT_BYTES", 3)
     notes = Notes()
     assert read([b"abcd", b"abc"], notes) == [None, "abc"]

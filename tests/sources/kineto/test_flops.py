@@ -28,7 +28,7 @@ def test_each_operator_gets_the_figure_of_its_id(tmp_path: Path) -> None:
     ["", "{", "[]", "{}", '{"external_id": [1], "flops": [1.5]}', '{"external_id": [1], "flops": [true]}',
      '{"external_id": [1], "flops": []}', '{"external_id": [99999999999999999999], "flops": [1]}', "[" * 100_000],
 )  # fmt: skip
-def test_a_file_that_is_damaged_is_reported_and_left_out(tmp_path: Path, text: str) -> None:
+def test_damaged_file_is_reported_and_left_out(tmp_path: Path, text: str) -> None:
     path, notes = tmp_path / "torch_flops.json", Notes()
     path.write_text(text)
     assert list(add_flops(_OPERATORS, path, notes)) == ["external_id"]

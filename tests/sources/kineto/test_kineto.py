@@ -128,7 +128,7 @@ def test_user_ranges_are_marks_with_gpu_time(run: Profile) -> None:
 
 
 @pytest.mark.slow
-def test_what_ran_on_the_gpu_are_tasks_and_kernels(run: Profile) -> None:
+def test_gpu_work_is_tasks_and_kernels(run: Profile) -> None:
     assert run.tasks["task_type"].tolist() == ["kernel", "gpu_memcpy"]
     assert run.tasks["stream_id"].tolist() == [7, 7]
     assert run.tasks["copied_bytes"].tolist()[1] == 4096
@@ -212,7 +212,7 @@ def test_other_timelines_are_not_taken_for_ones_of_torch(tmp_path: Path) -> None
     assert not kineto.recognises(tmp_path / "absent")
 
 
-def test_a_cut_trace_gives_what_is_whole_and_says_so(trace: KinetoTrace, tmp_path: Path) -> None:
+def test_cut_trace_keeps_whole_events(trace: KinetoTrace, tmp_path: Path) -> None:
     path = tmp_path / "cut.json"
     path.write_text(trace.text()[:2500])
     decoded = kineto.read(path)
@@ -334,7 +334,7 @@ def test_traces_of_2021_are_read_with_their_own_words(tmp_path: Path) -> None:
     assert not len(run.notes)
 
 
-def test_slices_of_an_unknown_device_are_what_their_arguments_say(trace: KinetoTrace, tmp_path: Path) -> None:
+def test_slices_of_unknown_devices_follow_arguments(trace: KinetoTrace, tmp_path: Path) -> None:
     trace.slice("new_runtime", "newLaunch", 40, 2, cbid=1, correlation=90)
     trace.on_gpu("new_task", "copies", 43, 2, 0, stream=3, correlation=90)
     run = npuprof.load(trace.write(tmp_path / "t.json"))

@@ -125,7 +125,7 @@ def test_missing_history_still_gives_blocks(tmp_path: Path) -> None:
     assert run.notes["message"].str.contains("no history").any()
 
 
-def test_what_is_not_readable_is_counted_by_a_note(tmp_path: Path) -> None:
+def test_unreadable_entries_are_counted(tmp_path: Path) -> None:
     told = snapshot()
     told["device_traces"][0] += [7, entry("alloc", 1, -5, 70), entry("shuffle", 1, 5, 70), {"action": "alloc"}]
     run = npuprof.load(saved(tmp_path, told))

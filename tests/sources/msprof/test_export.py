@@ -40,7 +40,7 @@ def _messages(decoded: Decoded) -> str:
     return " | ".join(decoded.notes.to_frame()["message"])
 
 
-def test_kernels_have_what_the_table_and_the_timeline_know(tmp_path: Path) -> None:
+def test_kernels_join_table_and_timeline(tmp_path: Path) -> None:
     decoded = _read(result(tmp_path / "PROF_1"))
     one = decoded.tables["kernels"].iloc[0]
     assert one[["start_ns", "duration_ns", "device_id", "stream_id", "block_num"]].tolist() == [
@@ -198,7 +198,7 @@ def test_a_damaged_file_is_reported_and_the_others_are_read(tmp_path: Path, dama
     assert len(decoded.notes)
 
 
-def test_a_result_of_which_nothing_can_be_read_is_refused(tmp_path: Path) -> None:
+def test_unreadable_result_is_refused(tmp_path: Path) -> None:
     output = tmp_path / "mindstudio_profiler_output"
     output.mkdir()
     (output / f"op_summary_{STAMP}.csv").write_bytes(b"")

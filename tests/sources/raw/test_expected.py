@@ -67,7 +67,7 @@ def test_every_row_of_a_vendors_result_is_accounted_for(name: str, item: str) ->
     assert accounted > 0
 
 
-def test_every_file_is_of_a_form_that_is_compared(samples: Path) -> None:
+def test_files_have_a_compared_form(samples: Path) -> None:
     for name in NAMES:
         assert {path.suffix for path in Sample(samples / "raw" / name).files()} <= {".csv", ".json", ".db"}
 

@@ -38,7 +38,7 @@ def test_every_package_is_drawn() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", _DRAWN)
-def test_a_package_imports_none_that_is_drawn_below_it(package: str) -> None:
+def test_packages_import_as_drawn(package: str) -> None:
     below = _DRAWN[_DRAWN.index(package) + 1 :]
     modules = sorted((_RAW / package).glob("*.py"))
     assert len(modules) > 1
@@ -48,7 +48,7 @@ def test_a_package_imports_none_that_is_drawn_below_it(package: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_writes_raw_data_and_what_decodes_it_share_no_definitions() -> None:
+def test_writer_and_decoder_share_no_definitions() -> None:
     simulator = Path(npuprof.simulator.__file__).parent
     written = _names(*simulator.rglob("*.py"), *Path(writers.__file__).parent.glob("*.py"), Path(writer.__file__))
     decoded = _names(*Path(sources.__file__).parent.rglob("*.py"))

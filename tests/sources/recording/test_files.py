@@ -106,9 +106,7 @@ def _link(path: Path) -> None:
         (_link, "links now instead of the {whole} bytes that were recorded"),
     ],
 )
-def test_a_slice_that_is_not_as_it_was_recorded_is_named(
-    copied: Path, stream: str, damage: Callable[[Path], None], told: str
-) -> None:
+def test_altered_slice_is_named(copied: Path, stream: str, damage: Callable[[Path], None], told: str) -> None:
     file = _slice(copied, stream)
     whole = file.stat().st_size
     both = whole + file.with_name(f"{file.name}.done").stat().st_size
@@ -208,7 +206,7 @@ def _record(output: Path, collector: FakeCollector) -> Recording:
     return Recording.read(session.recording.directory)
 
 
-def test_what_the_collector_left_is_listed_when_it_has_ended(tmp_path: Path) -> None:
+def test_collector_files_are_listed_after_its_end(tmp_path: Path) -> None:
     assert _record(tmp_path, _Writing()).files == {"PROF_1/info.json": 4}
 
 

@@ -101,7 +101,7 @@ def test_a_step_is_selected_by_the_sessions_number(with_device: tuple[Path, int]
 
 
 @pytest.mark.slow
-def test_a_window_in_which_no_step_ended_is_no_step(with_device: tuple[Path, int]) -> None:
+def test_window_without_step_end_is_no_step(with_device: tuple[Path, int]) -> None:
     run = npuprof.load(_record(with_device[0]))
     assert not len(run.steps)
     assert run.kernels["step"].isna().all()
@@ -154,7 +154,7 @@ def test_stacks_of_a_framework_name_the_cells_of_their_code(tmp_path: Path) -> N
     assert {"<cell [4]>", "<cell [5]>"} < set(run.code().to_frame()["file"])
 
 
-def test_a_recording_of_the_device_without_anything_says_what_went_wrong(tmp_path: Path) -> None:
+def test_empty_device_recording_says_why(tmp_path: Path) -> None:
     _record(tmp_path, options={"activities": ["npu"]}, problems=["the disk is full"])
     with pytest.raises(SourceError, match="holds no data: the disk is full"):
         npuprof.load(tmp_path)

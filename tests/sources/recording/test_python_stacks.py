@@ -294,7 +294,7 @@ def test_a_damaged_file_is_one_clear_error(tmp_path: Path, wrong: dict[str, list
 @pytest.mark.parametrize(
     ("text", "told"), [(b"strange.py", "has a text that is no UTF-8"), (b"frame_file", "cannot be read")]
 )
-def test_a_text_that_is_no_utf8_is_one_clear_error(tmp_path: Path, text: bytes, told: str) -> None:
+def test_broken_utf8_is_one_clear_error(tmp_path: Path, text: bytes, told: str) -> None:
     path = stored(tmp_path, **recorded([("strange.py", 1, "f", "m")], [[0], [0]]))
     content = path.read_bytes()
     path.write_bytes(content.replace(text, b"\xff" * len(text)))
@@ -351,7 +351,7 @@ def test_endless_stacks_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 nothing of that kind PAR1"])
-def test_what_is_no_parquet_file_is_one_clear_error(tmp_path: Path, content: bytes) -> None:
+def test_foreign_parquet_is_one_clear_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "stacks.parquet"
     path.write_bytes(content)
     with pytest.raises(SourceError, match="cannot be read"):

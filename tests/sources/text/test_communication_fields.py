@@ -68,7 +68,7 @@ def test_a_field_of_another_type_is_reported_or_refused(tmp_path: Path, name: st
     assert not silent
 
 
-def test_what_is_damaged_is_absent_and_the_rest_is_exact(tmp_path: Path) -> None:
+def test_damaged_values_are_absent(tmp_path: Path) -> None:
     plain = maker.communication_json()
     times = plain["collective"]["step3"][maker.REDUCE]["0"]["Communication Time Info"]
     changed = times | {"Wait Time(ms)": "a while", "Elapse Time(ms)": [0.9], "Later Time(ms)": 7, "Later": {"x": 1}}

@@ -103,7 +103,7 @@ def test_damage_of_a_result_is_reported_and_counted(tmp_path: Path, what: str) -
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["memory_record.csv", "operator_memory.csv", "npu_module_mem.csv"])
-def test_a_memory_file_of_mindspore_that_is_cut_is_reported(tmp_path: Path, name: str) -> None:
+def test_cut_mindspore_memory_file_is_reported(tmp_path: Path, name: str) -> None:
     path = mindspore.result(tmp_path / "ms") / "ASCEND_PROFILER_OUTPUT" / name
     before = _warned(tmp_path / "ms")
     head, row = path.read_bytes().rstrip().split(b"\n", 1)

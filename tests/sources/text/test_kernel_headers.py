@@ -264,7 +264,7 @@ def test_a_kernel_by_which_communication_is_done_is_no_operator(tmp_path: Path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("unit", "cell"), [("us", "1234.5"), ("ms", "1.2345"), ("ns", "1234500")])
-def test_counters_are_nanoseconds_whatever_unit_of_time_their_header_has(tmp_path: Path, unit: str, cell: str) -> None:
+def test_counters_are_nanoseconds_in_any_unit(tmp_path: Path, unit: str, cell: str) -> None:
     kernel = _kernels(tmp_path, f"{HEADS['torch Level0']}|vec_time({unit})", [cell])
     assert kernel["vec_time_ns"].tolist() == [1_234_500]
 
@@ -276,7 +276,7 @@ def test_counters_are_nanoseconds_whatever_unit_of_time_their_header_has(tmp_pat
         *[(name, False) for name in ("AI_CORE", "KERNEL_AIVEC", "aicpu", "SDMA_SQE", "Notify Wait", "MsTx", "Other")],
     ],
 )
-def test_a_damaged_core_type_is_told_from_other_types(task_type: str, *, is_damaged: bool) -> None:
+def test_damaged_core_type_is_recognised(task_type: str, *, is_damaged: bool) -> None:
     tasks = pd.DataFrame({"task_type": pd.Categorical([task_type, None])})
     assert damaged_types(tasks).tolist() == [is_damaged, True]
 

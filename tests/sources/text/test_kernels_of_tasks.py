@@ -45,7 +45,7 @@ _ROWS = st.lists(st.tuples(*[st.integers(0, 2)] * 3, st.integers(0, 30), st.inte
 
 
 @given(_ROWS)
-def test_parents_are_those_that_a_search_of_all_pairs_finds(rows: list[tuple[int, int, int, int, int, bool]]) -> None:
+def test_parents_match_an_exhaustive_search(rows: list[tuple[int, int, int, int, int, bool]]) -> None:
     names = ("device_id", "stream_id", "task_id", "start_ns", "duration_ns")
     made: list[dict[str, Any]] = [
         {**dict(zip(names, row, strict=False)), "context_id": 0 if row[5] else None} for row in rows

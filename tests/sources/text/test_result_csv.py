@@ -90,7 +90,7 @@ def test_level0_communication_is_known_by_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [LEVEL1, SUMMARY, LEVEL0])
-def test_communication_operators_alone_are_those_of_the_whole_file(tmp_path: Path, text: str) -> None:
+def test_communication_operators_equal_the_whole_file(tmp_path: Path, text: str) -> None:
     path = write(tmp_path, text)
     whole, alone = read_kernel_details(path, Notes(), 3).communication, read_communication_operators(path, Notes(), 3)
     pd.testing.assert_frame_equal(alone, whole)

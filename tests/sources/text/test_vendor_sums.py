@@ -99,7 +99,7 @@ def test_collectives_are_as_many_as_the_vendors_sums_have(listed: int) -> None:
 
 
 @pytest.mark.parametrize("counted", [None, 3])
-def test_a_timeline_without_the_calls_that_are_counted_is_reported(tmp_path: Path, counted: int | None) -> None:
+def test_timeline_without_counted_calls_is_reported(tmp_path: Path, counted: int | None) -> None:
     path = result(tmp_path / "a", hcom_send__123_0_1=operator(START))
     trace = small_trace()
     trace.events = [event for event in trace.events if "level" not in event.get("args", {})]

@@ -88,7 +88,7 @@ def test_operators_are_linked_to_the_calls_that_launched_their_kernels(device: P
 
 
 @pytest.mark.slow
-def test_through_the_task_queue_a_kernel_belongs_to_what_was_enqueued(device: Path) -> None:
+def test_queued_kernel_belongs_to_its_enqueuer(device: Path) -> None:
     run = npuprof.load(run_around(device, through_queue=True).write(device.parent))
     assert causes_of_kernels(run) == [f"aten::op{number}" for number in range(LAUNCHES)]
     assert run.kernels["step"].tolist() == [1] * 10 + [2] * 10
@@ -159,7 +159,7 @@ def test_neither_side_readable_is_an_error(tmp_path: Path) -> None:
         raw_files.read(root)
 
 
-def test_what_is_no_such_directory_says_what_one_needs(tmp_path: Path) -> None:
+def test_foreign_directory_says_what_is_needed(tmp_path: Path) -> None:
     (tmp_path / "FRAMEWORK").mkdir()
     assert not raw_files.recognises(tmp_path)
     with pytest.raises(SourceError, match="a FRAMEWORK folder with torch"):
@@ -174,7 +174,7 @@ def parsed(root: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_parsed_result_is_preferred_and_that_is_reported(tmp_path: Path) -> None:
+def test_parsed_result_is_preferred_and_reported(tmp_path: Path) -> None:
     root = small().write(tmp_path / "result")
     parsed(root)
     decoded = torch_npu.read(root)

@@ -70,7 +70,7 @@ def messages(decoded: Decoded) -> str:
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_a_result_of_which_only_the_communication_is_left_is_recognised(tmp_path: Path, name: str) -> None:
+def test_communication_alone_is_recognised(tmp_path: Path, name: str) -> None:
     output = tmp_path / "rank1_ascend_pt" / "ASCEND_PROFILER_OUTPUT"
     output.mkdir(parents=True)
     listed = {"step7": {"collective": {"hcom_allReduce__586_0_1@4242": ENTRIES[name]}}}
@@ -177,7 +177,7 @@ def test_halves_of_characters_in_any_file_cost_nothing_else(result: Path) -> Non
     assert decoded.tables["communication"].shape == whole.tables["communication"].shape
 
 
-def test_a_result_of_which_nothing_can_be_read_is_an_error(result: Path) -> None:
+def test_unreadable_result_is_an_error(result: Path) -> None:
     for path in (result / "ASCEND_PROFILER_OUTPUT").iterdir():
         path.write_bytes(b"")
     with pytest.raises(SourceError, match="is empty"):

@@ -138,9 +138,7 @@ _PARAMETERS = st.sampled_from(["", "()", "(ncclDevComm*)", "(float*, at::Tensor<
 
 
 @given(st.sampled_from([*COLLECTIVES.items(), *dict.fromkeys(COMPUTE[:-1]).items()]), _PARAMETERS, st.booleans())
-def test_neither_parameters_nor_the_return_type_change_what_a_kernel_is(
-    known: tuple[str, str | None], parameters: str, returns: bool
-) -> None:
+def test_parameters_do_not_change_a_kernels_kind(known: tuple[str, str | None], parameters: str, returns: bool) -> None:
     """GIVEN a kernel's name without its parameters WHEN others follow or a type precedes THEN it stays what it is."""
     kernel, operation = known
     bare = f"{'void ' * returns}{kernel.removeprefix('void ').partition('(')[0]}{parameters}"

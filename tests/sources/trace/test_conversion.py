@@ -164,7 +164,7 @@ def test_damaged_fields_are_left_out_and_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", [rb"\ud800", b"\xff"])
-def test_text_that_is_no_utf8_costs_no_event_and_no_argument(tmp_path: Path, odd: bytes) -> None:
+def test_broken_utf8_costs_no_event(tmp_path: Path, odd: bytes) -> None:
     maker = TraceMaker()
     for row in range(3):
         maker.slice(HOST, 1, f"op{row}", row, 1, "cpu_op", **{"Sequence number": row, "ODD": "ODD"})

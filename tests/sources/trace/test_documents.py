@@ -76,7 +76,7 @@ def test_a_trace_glued_to_itself_has_the_tables_of_one(tmp_path: Path, name: str
 
 
 @pytest.mark.slow
-def test_a_later_export_that_goes_on_adds_what_is_new(tmp_path: Path) -> None:
+def test_later_export_adds_new_data(tmp_path: Path) -> None:
     maker = small_trace()
     path = tmp_path / "trace_view.json"
     path.write_text(json.dumps(maker.events[: len(maker.events) // 2]) + "\n" + json.dumps(maker.events))

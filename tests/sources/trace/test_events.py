@@ -193,7 +193,7 @@ def test_a_damaged_event_does_not_cost_the_digits_of_the_others(tmp_path: Path) 
         b" and } some } more",
     ],
 )
-def test_the_last_whole_event_is_kept_whatever_follows_it(tmp_path: Path, tail: bytes) -> None:
+def test_last_whole_event_is_kept(tmp_path: Path, tail: bytes) -> None:
     path = tmp_path / "trace_view.json"
     path.write_bytes(b'{"traceEvents":[{"ph":"X","name":"\xc3\xa9","args":{"a":{}}}' + tail)
     found, notes = read(path, 1 << 16)

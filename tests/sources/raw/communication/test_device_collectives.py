@@ -120,7 +120,7 @@ def test_group_stream_tasks_are_collective_steps(directory: DeviceCollectives) -
 
 
 @pytest.mark.slow
-def test_without_records_of_ai_cpus_steps_are_what_the_device_says(directory: DeviceCollectives) -> None:
+def test_ai_cpu_steps_fall_back_to_the_device(directory: DeviceCollectives) -> None:
     _write_run(directory)
     directory.streams.pop(_AICPU)
     steps = raw.read(directory.finish()).tables["communication_tasks"]

@@ -171,9 +171,7 @@ def test_records_of_impossible_sizes_are_counted(directory: CommunicationDirecto
 @pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(events=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 9)), max_size=30))
-def test_what_is_taken_and_not_given_back_is_what_is_held(
-    events: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_unreleased_memory_is_held(events: list[tuple[int, int]], tmp_path_factory: pytest.TempPathFactory) -> None:
     directory = CommunicationDirectory(tmp_path_factory.mktemp("memory") / "PROF_test")
     held: dict[int, int] = {}
     for stamp, (address, size) in enumerate(events):

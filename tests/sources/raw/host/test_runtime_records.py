@@ -74,7 +74,7 @@ def test_numbers_of_none_are_absent(directory: RuntimeRecords) -> None:
     assert _rows(found["dpu_task"]) == [[2, 3, 4, "9999", None]]
 
 
-def test_task_types_without_a_dictionary_are_those_that_the_runtime_registers(directory: RuntimeRecords) -> None:
+def test_task_types_fall_back_to_the_runtimes(directory: RuntimeRecords) -> None:
     kinds = {3: "EVENT_WAIT", 4: "KERNEL_FUSION", 55: "WriteValueTask", 107: "KERNEL_FUSION", 113: "MEM_WRITE_VALUE"}
     kinds |= {114: "MEM_WAIT_VALUE", 126: "CAPTURE_RECORD", 600: "KERNEL_SIMT", 599: "599"}
     for task, kind in enumerate(kinds):
@@ -84,7 +84,7 @@ def test_task_types_without_a_dictionary_are_those_that_the_runtime_registers(di
 
 
 @pytest.mark.parametrize("name", ["FLIP_TASK", "FLIP", None])
-def test_a_flip_is_no_task_whatever_the_dictionary_calls_it(name: str | None, directory: RuntimeRecords) -> None:
+def test_flip_is_no_task(name: str | None, directory: RuntimeRecords) -> None:
     directory.track(10, 3, 0)
     directory.track(20, 3, 1, kind=98, batch=1)
     directory.track(30, 3, 0)

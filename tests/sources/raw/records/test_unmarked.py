@@ -89,7 +89,7 @@ def test_records_with_a_magic_word_need_no_mark(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cut_bytes", [1, 3, 8])
-def test_a_cut_in_frequencies_costs_those_that_it_cuts(tmp_path: Path, cut_bytes: int) -> None:
+def test_frequency_cut_costs_only_its_samples(tmp_path: Path, cut_bytes: int) -> None:
     run = synthesise(tmp_path, launches=20)
     path = run / "device_0/data/lpmFreqConv.data.0.slice_0"
     path.with_name(f"{path.name}.done").unlink()

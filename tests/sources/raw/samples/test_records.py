@@ -455,7 +455,7 @@ def test_all_processes_and_the_machine_are_sampled(samples_dir: Samples) -> None
     }
 
 
-def test_stamps_of_processes_may_be_those_of_the_monotonic_clock(samples_dir: Samples) -> None:
+def test_process_stamps_may_be_monotonic(samples_dir: Samples) -> None:
     text = f"TimeStamp:{MONO_NS + 3}\nIndex:0\n100 50 25 1 0 9 0\n\n"
     samples_dir.text("host/data/7-Memory.data", text)
     assert samples_dir.counters()["Process Memory Size", "7"] == [(3, 400.0)]

@@ -89,7 +89,7 @@ def test_every_stream_of_the_sample_is_decoded(everything: Decoded) -> None:
 
 
 @pytest.mark.slow
-def test_counters_are_named_as_those_of_a_text_result(counters: pd.DataFrame, shown: pd.DataFrame) -> None:
+def test_counters_match_text_names(counters: pd.DataFrame, shown: pd.DataFrame) -> None:
     ours = set(counters["counter"])
     assert set(shown["counter"]) <= ours
     units = dict(zip(counters["counter"], counters["unit"], strict=True))
@@ -208,7 +208,7 @@ def test_older_module_memory_is_left_out(everything: Decoded, database: sqlite3.
     assert notes["npu_module_mem: samples from before the collection began skipped"] == 3
 
 
-def test_cache_rates_are_those_of_l2_cache_and_soc_pmu(everything: Decoded, expected: Path) -> None:
+def test_cache_rates_match_l2_and_soc_pmu(everything: Decoded, expected: Path) -> None:
     for name, rates in (("l2_cache", ["Hit Rate", "Victim Rate"]), ("soc_pmu", ["TLB Hit Rate", "TLB Miss Rate"])):
         wanted, found = _csv(expected, name), everything.statistics[name]
         assert list(found.columns) == list(wanted.columns)
@@ -240,7 +240,7 @@ def _host_run(samples: Path, name: str) -> tuple[pd.DataFrame, pd.DataFrame, Cal
 
 
 @pytest.mark.parametrize("name", _HOST_RUNS)
-def test_real_host_cpu_samples_are_those_of_the_timeline(name: str, samples: Path) -> None:
+def test_real_cpu_samples_match_the_timeline(name: str, samples: Path) -> None:
     frame, shown, summed = _host_run(samples, name)
     for counter, instance in (("CPU Usage CPU", "0"), ("CPU Usage CPU", "1"), ("CPU Usage CPU Avg", None)):
         ours, vendor = _values(frame, counter, instance), _values(shown, counter, instance)
