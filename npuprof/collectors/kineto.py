@@ -24,13 +24,20 @@ from npuprof.recordings.recording import BREAKS_JSON, FLOPS_FILE_NAME, TRACE_FIL
 
 
 class KinetoCollector:
-    """Collects with ``torch.profiler``."""
+    """Collects with ``torch.profiler``.
+
+    Attributes
+    ----------
+    all_threads
+        Whether it records the operators of all threads, not only of the one that starts it, where this torch can. Any
+        thread may stop it then.
+    """
 
     name = "kineto"
     simulated = False
-    stops_on_any_thread = False
 
     def __init__(self) -> None:
+        self.all_threads = self.stops_on_any_thread = False
         self._torch: ModuleType | None = None
         self._profile: Any = None
         self._directory = Path()
@@ -116,10 +123,22 @@ class KinetoCollector:
                 with_stack=options.stacks,
                 with_flops=options.flops,
                 with_modules=options.modules,
+                **self._of_all_threads(torch),
             )
             self._profile.step_num, self._first_step = self._first_step, 0
             self._profile.start()
         self._others.watch(*STARTS_OF_TORCH, records=self._records)
+
+    def _of_all_threads(self, torch: ModuleType) -> dict[str, Any]:
+        """Return the argument that records all threads; empty if that is not wanted, or this torch has none."""
+        if not self.all_threads:
+            return {}
+        try:
+            settings = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+        except (AttributeError, TypeError):  # before torch 2.6
+            return {}
+        self.stops_on_any_thread = True
+        return {"experimental_config": settings}
 
     @contextmanager
     def _ended_on_failure(self) -> Iterator[None]:

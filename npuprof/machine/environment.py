@@ -12,12 +12,14 @@ ASKING = ("NPUPROF_OPTIONS", "MS_PROFILER_OPTIONS")
 """The variables that start a session when npuprof is imported."""
 OF_JOB = "NPUPROF_JOB"
 """The variable that holds the folder to which the processes that a cell starts record."""
+OF_WORKERS = "NPUPROF_WORKERS"
+"""The variable that holds the folder in which workers that outlive a cell listen."""
 _HOST_VARIABLES = ("ASCEND_LAUNCH_BLOCKING", "ASCEND_GLOBAL_LOG_LEVEL", "PYTORCH_NPU_ALLOC_CONF", "TASK_QUEUE_ENABLE")
 
 
 def of_own_process() -> dict[str, str]:
     """Return the environment for a worker process of npuprof, which must not be profiled."""
-    return {name: value for name, value in os.environ.items() if name not in (*ASKING, OF_JOB)}
+    return {name: value for name, value in os.environ.items() if name not in (*ASKING, OF_JOB, OF_WORKERS)}
 
 
 @cache

@@ -22,7 +22,7 @@ from loky import ProcessPoolExecutor
 from loky.backend import resource_tracker
 from loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
-from npuprof.machine.environment import ASKING
+from npuprof.machine.environment import ASKING, OF_WORKERS
 from npuprof.ranks.tasks import Died, Failure, NoProcessesError, Task, outcome_of
 from npuprof.sources.base import Decoded
 
@@ -85,7 +85,7 @@ class Processes:
     def _outcomes(
         self, function: Callable[[_Item], _Result], tasks: Mapping[int, _Item], limit: int
     ) -> Generator[tuple[int, _Result], None, None]:
-        environment = {**dict.fromkeys(_ONE_THREAD, "1"), **{name: "" for name in ASKING if name in os.environ}}
+        environment = {**dict.fromkeys(_ONE_THREAD, "1"), **{name: "" for name in ASKING if name in os.environ}, OF_WORKERS: ""}
         if not sys.executable or shutil.which(sys.executable) is None:
             raise NoProcessesError("there is no interpreter to start")
         try:

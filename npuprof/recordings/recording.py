@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from npuprof.arrays import Int64
 
 FILE_NAME = "recording.json"
+EARLIER_WORKERS = "workers of an earlier cell"
+"""What :attr:`Recording.unprofiled_children` calls processes that an earlier cell started."""
 TOOK_NO_DATA = "took no data for a part of the run"
 """Says in a problem of a recording that its front end may have lost records."""
 

@@ -11,6 +11,7 @@ import pandas as pd
 from npuprof.analysis.device_clocks import clock_text
 from npuprof.analysis.memory_peak import BLOCKS
 from npuprof.analysis.summary import PIPES, DeviceTimes, Summary
+from npuprof.recordings.recording import EARLIER_WORKERS
 from npuprof.report.damage import damaged_tables, marked
 from npuprof.report.host import host_grids
 from npuprof.report.model import Table
@@ -161,11 +162,17 @@ def children_text(info: Info) -> str:
     """Return that processes which the cell started used a front end, and how to profile them; empty if none did."""
     if not info.unprofiled_children:
         return ""
-    modules = ", ".join(f"{count:,} {module}" for module, count in info.unprofiled_children.items())
-    return (
-        f"Processes that this cell started used a front end, and were not profiled (imported at least by {modules}): "
-        "add --processes to profile them as ranks of one job."
-    )
+    started = {module: count for module, count in info.unprofiled_children.items() if module != EARLIER_WORKERS}
+    sentences: list[str] = []
+    if started:
+        modules = ", ".join(f"{count:,} {module}" for module, count in started.items())
+        sentences.append(
+            f"Processes that this cell started used a front end, and were not profiled (imported at least by {modules})"
+        )
+    if earlier := info.unprofiled_children.get(EARLIER_WORKERS):
+        workers = counted(earlier, "worker")
+        sentences.append(f"{workers} of an earlier cell worked unprofiled")
+    return f"{'. '.join(sentences)}: add --processes to profile them as ranks of one job."
 
 
 def error_lines(notes: pd.DataFrame) -> list[str]:

@@ -13,21 +13,22 @@ import shutil
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_checkable
 
 from npuprof.collectors import registry
 from npuprof.errors import NpuprofWarning, describe_failure
 from npuprof.recordings import job_folder
 from npuprof.recordings.job_folder import JobFile
-from npuprof.session import launchers
+from npuprof.session import channel, launchers
 from npuprof.session.awaited_import import AwaitedImport
-from npuprof.session.main_thread import end_by_sigterm, on_main_thread
+from npuprof.session.main_thread import end_by_sigterm, is_waiting, on_main_thread, wake_main_thread
 from npuprof.session.precedence import end_for_others
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ if TYPE_CHECKING:
     from npuprof.lines.cell_stamps import RunningCell
     from npuprof.options import Options
     from npuprof.recordings.recording import Recording
+
+
+@runtime_checkable
+class RecordsThreads(Protocol):
+    """A collector that can record the operators of all threads."""
+
+    all_threads: bool
 
 
 class RankSession(Protocol):
@@ -62,6 +70,8 @@ MakeSession: TypeAlias = "Callable[[Options], RankSession]"
 
 _FIRST_PRIORITY = 1_000_000  # before the finalizers of multiprocessing end what the program uses
 _PATIENCE_S, _LONGEST_S = 2.0, 30.0
+_AT_ONCE_S, _LOOK_S = 0.3, 0.01
+_NUDGE_S = 0.2  # between two attempts to wake the main thread
 _SAMPLED = (
     "stacks are sampled: the process was forked while its framework recorded stacks, and would crash if it recorded "
     "them once more"
@@ -81,29 +91,50 @@ class ChildProcess:
         The cell that started this process by a fork, whose functions it may run.
     samples
         Whether it samples stacks, since its framework recorded them when it was forked.
+    control
+        The folder in which it listens for later cells if it is a worker; None if nobody calls.
+    idle
+        Whether no cell is profiled: it waits for one.
     """
 
     def __init__(
-        self, folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | None = None, *, samples: bool = False
+        self,
+        folder: Path,
+        job: JobFile,
+        make: MakeSession,
+        cell: RunningCell | None = None,
+        *,
+        samples: bool = False,
+        control: Path | None = None,
+        idle: bool = False,
     ) -> None:
         self.folder, self.job, self.make, self.cell, self.samples = folder, job, make, cell, samples
+        self.control = control
+        self.listener: channel.Listener | None = None
+        self.inherits = False  # whether what the parent collects with is to be forgotten first
         self._session: RankSession | None = None
-        self._ended = self._starting = self._waited = False
+        self._starting = self._waited = self._follows = self._wakes = False
+        self._ended = idle
         self._pid = os.getpid()
         self._groups = launchers.TorchGroups()
         self._rank = launchers.environment_rank(os.environ)
         self._lock = threading.RLock()
         self._handles, self._written = threading.Event(), threading.Event()
         self._writer, self._is_terminated = 0, False
-        self._module = ""
+        self._is_later = False
 
     def begin(self, module: str) -> None:
         """Start the session, for a module of a front end that was imported."""
-        name = registry.front_end_of_module(module, str(self.job.options.get("collector", "auto")))
-        if not name or self._ended or self._starting or launchers.is_launcher():
+        if self._starting or launchers.is_launcher():
             return
         if launchers.will_be_of_multiprocessing():  # what it runs is known later
-            self._begin_later(module)
+            self._begin_later()
+            return
+        self._listen()
+        if self._ended and not self._take_current():
+            return
+        name = registry.front_end_of_module(module, str(self.job.options.get("collector", "auto")))
+        if not name:
             return
         if launchers.is_loading_data() and not self.job.options.get("workers"):
             job_folder.append(self.folder, "unprofiled", module=module, why="it loads data for a rank")
@@ -127,21 +158,141 @@ class ChildProcess:
             finally:
                 self._starting = False
 
-    def _begin_later(self, module: str) -> None:
+    @property
+    def is_idle(self) -> bool:
+        """Whether it records for no job, and will not for the newest that it knows."""
+        return self._ended
+
+    def _listen(self) -> None:
+        """Listen for later cells, if this process is a worker that may outlive this one."""
+        if self.control is None or self.listener is not None or not launchers.is_worker():
+            return
+        control, self.control = self.control, None  # once: a full disk, or no more threads
+        with suppress(OSError, RuntimeError):
+            self.listener = listener = channel.Listener(control, self._answer)
+            self.control = control
+            atexit.register(listener.close)
+            if launchers.is_of_multiprocessing():
+                from multiprocessing.util import Finalize
+
+                Finalize(None, listener.close, exitpriority=_FIRST_PRIORITY - 1)
+
+    def _take_current(self) -> bool:
+        """Take the job of the cell that runs now; return whether there is one that this process has not ended."""
+        job = channel.current_job(self.control) if self.control is not None else None
+        return job is not None and job != self.folder.absolute() and self._take(job)
+
+    def _take(self, folder: Path) -> bool:
+        """Take another job, if the folder is that of a running one."""
+        job = JobFile.read(folder) if job_folder.is_private(folder) else None
+        if job is None or job.ended_ns:
+            return False
+        self.folder, self.job, self.cell = folder, job, None
+        self._rank = launchers.environment_rank(os.environ)
+        self._handles.clear()
+        self._written.clear()
+        self._ended = self._waited = self._is_terminated = False
+        job_folder.append(folder, "began", parent=os.getppid(), arguments=[word[:200] for word in sys.argv[:12]])
+        return True
+
+    def _answer(self, command: str, folder: Path) -> str:
+        """Obey a command of the kernel, on the thread that listens; return what became of it."""
+        if command == channel.START:
+            return self._answer_start(folder)
+        return self._answer_stop(folder)
+
+    def _answer_start(self, folder: Path) -> str:
+        with self._lock:
+            if self._session is not None or folder == self.folder.absolute():
+                return channel.RECORDING if folder == self.folder.absolute() else channel.BUSY
+            self._ended = True  # whatever it waited to begin
+            if not self._take(folder):
+                return channel.NOTHING
+        begun = threading.Event()
+
+        def begin() -> None:
+            self._begin_all()
+            begun.set()
+
+        is_at_once = not is_waiting()
+        if (executor := launchers.executor_of_tasks()) is not None:
+            is_at_once = True
+            executor.submit(begin)
+        else:
+            on_main_thread(begin)  # where it waits, before its next task
+        if is_at_once:
+            begun.wait(_AT_ONCE_S)
+        return channel.RECORDING
+
+    def _answer_stop(self, folder: Path) -> str:
+        if folder != self.folder.absolute():
+            return channel.NOTHING
+        with self._lock:
+            session = self._session
+            if session is None and not self._ended:
+                self._ended = True
+                self._written.set()
+                return channel.NOTHING
+        if session is not None:
+            self._end_on_its_thread(session)
+        if self._ended:
+            self._written.wait(_LONGEST_S)
+        return channel.WRITTEN if self._written.is_set() else channel.BUSY
+
+    def _end_on_its_thread(self, session: RankSession) -> None:
+        """End the session on a thread that can, and return when that has begun, or the thread is too busy."""
+        if session.collector.stops_on_any_thread:
+            self._end("")
+            return
+        if (executor := launchers.executor_of_tasks()) is not None:
+            executor.submit(self._end, "")
+        else:
+            self._wakes = True
+            on_main_thread(self._wake)
+        deadline = time.monotonic() + _PATIENCE_S
+        nudge = time.monotonic() + _NUDGE_S
+        while not self._ended and time.monotonic() < deadline:
+            if time.monotonic() > nudge:
+                nudge += _NUDGE_S
+                if is_waiting() and signal.getsignal(signal.SIGURG) == self._woken:
+                    wake_main_thread()
+            time.sleep(_LOOK_S)
+
+    def _woken(self, _number: int, _frame: object) -> None:
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._wakes and os.getpid() == self._pid:
+            self._wakes = False
+            self._end("")
+
+    def _begin_all(self) -> None:
+        """Begin with the front ends that are imported."""
+        if os.getpid() != self._pid:
+            return
+        with suppress(Exception):
+            if self.inherits:
+                self.inherits = False
+                self.samples = _drop_that_of_the_parent() or self.samples
+            for module in registry.imported_front_ends():
+                if self._session is None:
+                    self.begin(module)
+
+    def _begin_later(self) -> None:
         """Begin when :mod:`multiprocessing` runs the function of this process."""
         from multiprocessing import process, util
 
-        if self._module:
+        if self._is_later:
             return
-        self._module = module
-        util.register_after_fork(self, ChildProcess._begin_now)
+        self._is_later = True
+        util.register_after_fork(self, ChildProcess._begin_all)
         bootstrap = process.BaseProcess._bootstrap  # type: ignore[attr-defined]  # spawned ones call nothing else
 
         def _bootstrap(started: Any, *arguments: Any, **named: Any) -> Any:
             run = started.run
 
             def begin_and_run() -> None:
-                self._begin_now()
+                self._begin_all()
                 run()
 
             started.run = begin_and_run
@@ -150,16 +301,13 @@ class ChildProcess:
         if launchers.is_spawned():
             process.BaseProcess._bootstrap = _bootstrap  # type: ignore[attr-defined]
 
-    def _begin_now(self) -> None:
-        if os.getpid() == self._pid:
-            with suppress(Exception):
-                self.begin(self._module)
-
     def _start(self, name: str, module: str) -> None:
         options, left_out = self._options(name)
         session = self.make(options)
         session.cell = self.cell
         session.process = self._facts()
+        if isinstance(session.collector, RecordsThreads):
+            session.collector.all_threads = threading.current_thread() is not threading.main_thread()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NpuprofWarning)  # the output is the program's
             session.start()
@@ -211,13 +359,24 @@ class ChildProcess:
 
     def _follow_the_end(self) -> None:
         """Have :meth:`end` called at the end of this process, whichever way it takes."""
-        atexit.register(self.end)
-        if launchers.is_of_multiprocessing():  # whose processes do not reach atexit
-            from multiprocessing.util import Finalize
+        if not self._follows:
+            self._follows = True
+            atexit.register(self.end)
+            if launchers.is_of_multiprocessing():  # whose processes do not reach atexit
+                from multiprocessing.util import Finalize
 
-            Finalize(None, self.end, exitpriority=_FIRST_PRIORITY)
+                Finalize(None, self.end, exitpriority=_FIRST_PRIORITY)
         self._groups.follow()
         self._follow_termination()
+        self._follow_calls()
+
+    def _follow_calls(self) -> None:
+        """Let the listening thread wake the main thread out of a wait, where the front end stops on that one alone."""
+        if self.listener is None or self._session is None or self._session.collector.stops_on_any_thread:
+            return
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGURG) is signal.SIG_DFL:
+            signal.signal(signal.SIGURG, self._woken)
 
     def _follow_termination(self) -> None:
         """Have :meth:`end` called at SIGTERM, which then ends this process as it would without a profiler.
@@ -251,7 +410,7 @@ class ChildProcess:
     def _wait_for_termination(self, read: int) -> None:
         while signal.SIGTERM not in os.read(read, 1):
             pass
-        if self._handles.wait(_PATIENCE_S):
+        if self._session is not None and self._handles.wait(_PATIENCE_S):
             return  # the handler ends this process
         session = self._session
         if session is not None and session.collector.stops_on_any_thread:
@@ -295,7 +454,11 @@ class ChildProcess:
         return execute
 
     def end(self) -> None:
-        """Stop the session and write its recording, once."""
+        """Stop the session and write its recording, once, since this process ends."""
+        self._end(None)
+
+    def _end(self, failed: str | None) -> None:
+        """Stop the session and write its recording, once; where this process goes on, `failed` is empty."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -310,14 +473,16 @@ class ChildProcess:
             job_folder.append(self.folder, "stopping")
             facts = self._facts()
             session.recording.process = facts
-            session.stop(_failure())
+            session.stop(_failure() if failed is None else failed)
             job_folder.append(self.folder, "ended", rank=facts.get("rank"))
         except Exception as error:  # noqa: BLE001 - the program ends as without a profiler
             job_folder.append(self.folder, "ended", why=describe_failure(error)[:500])
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGURG) == self._woken:
+            signal.signal(signal.SIGURG, signal.SIG_DFL)
         self._written.set()
         if self._is_terminated:
             end_by_sigterm()
-        if isinstance(uncaught, KeyboardInterrupt):
+        if failed is None and isinstance(uncaught, KeyboardInterrupt):
             # The interpreter then ends by SIGINT, unless text is evaluated meanwhile, as imports of the stop may do.
             with suppress(KeyboardInterrupt):
                 exec("raise KeyboardInterrupt")  # noqa: S102 - makes it remember that the interrupt was not handled
@@ -340,38 +505,61 @@ def _failure() -> str:
 _of_process: ChildProcess | None = None
 
 
-def begin(folder: Path, module: str, make: MakeSession) -> None:
+def begin(folder: Path | None, module: str, make: MakeSession, control: Path | None = None) -> None:
     """Begin the session of this process after the import of a front end, if the folder is that of a running job.
+
+    A worker waits for later cells.
 
     Parameters
     ----------
     folder
-        The folder of the job.
+        The folder of the job; None without one.
     module
         The module of the front end.
     make
         Returns a session with options.
+    control
+        The folder in which workers listen; None without one.
     """
     global _of_process
     if _of_process is None:
-        job = JobFile.read(folder) if job_folder.is_private(folder) else None
-        if job is None or job.ended_ns:  # the variable has outlived the cell
+        job = JobFile.read(folder) if folder is not None and job_folder.is_private(folder) else None
+        is_over = folder is None or job is None or bool(job.ended_ns)  # the variable may outlive the cell
+        if control is not None and not job_folder.is_private(control):
+            control = None
+        if is_over and control is None:
             return
-        _of_process = ChildProcess(folder, job, make)
+        _of_process = ChildProcess(folder or Path(), job or JobFile(), make, control=control, idle=is_over)
         os.register_at_fork(after_in_child=_forked_again)
     _of_process.begin(module)
 
 
 def _forked_again() -> None:
     before = _of_process
-    if before is not None:
-        forked(before.folder, before.job, before.make, before.cell, samples=before.samples)
+    if before is None:
+        return
+    if before.listener is not None:
+        before.listener.close()
+    if before.is_idle:
+        forked_idle(before.control, before.make)
+    else:
+        forked(
+            before.folder, before.job, before.make, before.cell, samples=before.samples, control=before.control
+        )
 
 
-def forked(folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | None, *, samples: bool = False) -> None:
+def forked(
+    folder: Path,
+    job: JobFile,
+    make: MakeSession,
+    cell: RunningCell | None,
+    *,
+    samples: bool = False,
+    control: Path | None = None,
+) -> None:
     """Drop the session of the parent in a forked child, and begin one of its own; never raises.
 
-    `samples` is whether the parent samples stacks, as :class:`ChildProcess` has it.
+    `samples` is whether the parent samples stacks, and `control` where workers listen, as :class:`ChildProcess` has it.
     """
     global _of_process
     with suppress(Exception):
@@ -381,9 +569,28 @@ def forked(folder: Path, job: JobFile, make: MakeSession, cell: RunningCell | No
             return
         # The stamps of the cell are the parent's; its code is the child's too.
         own_cell = None if cell is None else replace(cell, stamps=None, spans=False)
-        _of_process = child = ChildProcess(folder, job, make, own_cell, samples=samples)
+        _of_process = child = ChildProcess(folder, job, make, own_cell, samples=samples, control=control)
         job_folder.append(folder, "began", parent=os.getppid(), arguments=[word[:200] for word in sys.argv[:12]])
+        _mark(control)
         child.begin_forked()
+
+
+def forked_idle(control: Path | None, make: MakeSession) -> None:
+    """Let a worker that is forked while no cell is profiled wait for one; never raises."""
+    global _of_process
+    with suppress(Exception):
+        _of_process = None
+        if control is None or launchers.execs_at_once() or not launchers.will_be_of_multiprocessing():
+            return
+        _of_process = child = ChildProcess(Path(), JobFile(), make, control=control, idle=True)
+        child.inherits = True
+        _mark(control)
+        child.begin_forked()
+
+
+def _mark(control: Path | None) -> None:
+    if control is not None and launchers.will_be_of_multiprocessing():
+        channel.mark(control)
 
 
 def watch_forked(folder: Path) -> None:
@@ -423,6 +630,8 @@ def _drop_that_of_the_parent() -> bool:
     active.after_fork()
     history.after_fork()
     call_stacks.current = call_stacks.number_of = None
+    if isinstance(getattr(signal.getsignal(signal.SIGURG), "__self__", None), ChildProcess):
+        signal.signal(signal.SIGURG, signal.SIG_DFL)
     if isinstance(getattr(signal.getsignal(signal.SIGTERM), "__self__", None), ChildProcess):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)

@@ -19,24 +19,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from npuprof.collectors import registry
 from npuprof.errors import NpuprofError, OptionsError
-from npuprof.machine.environment import OF_JOB
+from npuprof.machine.environment import OF_JOB, OF_WORKERS
 from npuprof.options import SPECIFICATION, Options
 from npuprof.progress import ticking
 from npuprof.recordings import job_folder
 from npuprof.recordings.job_folder import JobFile
-from npuprof.recordings.recording import Recording, explain_write_errors, make_directory
+from npuprof.recordings.recording import EARLIER_WORKERS, Recording, explain_write_errors, make_directory
 from npuprof.session import child, launchers
 from npuprof.session.history import RecordedRun
 from npuprof.session.unreached import Unreached
+from npuprof.session.workers import PATH as _PATH
+from npuprof.session.workers import STARTUP, Workers
 from npuprof.words.quantities import counted
 
 if TYPE_CHECKING:
     from npuprof.collectors.base import Collector
     from npuprof.lines.cell_stamps import RunningCell
 
-STARTUP = Path(__file__).parent / "startup"
-"""The folder with the start-up hook."""
-_PATH = "PYTHONPATH"
 _OF_JOB = ("processes", "workers", "delay", "engines")
 _ENDING_S, _LOOK_S = 2.0, 0.02
 
@@ -70,6 +69,8 @@ class ChildEnvironment:
             OF_JOB: str(folder),
             launchers.INHERITED: launchers.pass_on(os.environ),
         }
+        if _workers is not None and (listening := _workers.folder()) is not None:
+            self._after[OF_WORKERS] = str(listening)
         self._before = {name: os.environ.get(name) for name in self._after}
 
     def set(self) -> None:
@@ -106,7 +107,7 @@ class Watch:
         job_folder.make(folder, watched=True)
         self._environment = ChildEnvironment(folder)
         self._environment.set()
-        _register()
+        self._spent_s = {} if _workers is None else _workers.spent()
         _watch = self
 
     def stop(self) -> dict[str, int]:
@@ -115,6 +116,8 @@ class Watch:
         _watch = None
         self._environment.restore()
         modules = Counter(each.module for each in job_folder.processes(self.folder) if each.module)
+        if _workers is not None and (worked := _workers.worked_since(self._spent_s)):
+            modules[EARLIER_WORKERS] = worked
         job_folder.remove_log(self.folder)
         return dict(sorted(modules.items()))
 
@@ -150,6 +153,7 @@ class Job:
         self._environment: ChildEnvironment | None = None
         self._shown = ExitStack()
         self._unreached = Unreached()
+        self._has_workers = False
 
     def start(self) -> None:
         """Make the folder, and have the processes profiled that start from now on.
@@ -177,11 +181,14 @@ class Job:
                 shutil.rmtree(self.folder, ignore_errors=True)
                 raise
             return
-        _register()
+        follow_workers(self.make)
         self._environment = ChildEnvironment(self.folder)
         self._environment.set()
         self._unreached.start()
         _current = self
+        if _workers is not None:
+            self._has_workers = True
+            _workers.start(self.folder)
         self._shown.enter_context(ticking(self.state))
 
     def state(self) -> str:
@@ -217,6 +224,9 @@ class Job:
     def leave(self) -> None:
         """Profile no process that starts from now on."""
         global _current
+        if self._has_workers and _workers is not None:
+            self._has_workers = False
+            self.file.problems += _workers.stop(self.folder)
         self._shown.close()
         self._unreached.leave()
         if self._environment is not None:
@@ -230,7 +240,7 @@ class Job:
         self.leave()
         if self._engines is not None:
             self._engines.stop()
-            self.file.problems = self._engines.problems
+            self.file.problems += self._engines.problems
         self._await_those_that_stop()
         self.file.cell, self.file.notebook = recording.cell, recording.directory.name
         known = {each.pid for each in job_folder.processes(self.folder)}
@@ -298,9 +308,10 @@ class Children:
         """Return the front end and the options for the session's own process."""
         return (collector, options) if self._job is None else self._job.own_run(collector, code)
 
-    def run_begins(self, directory: Path, cell: RunningCell | None) -> None:
+    def run_begins(self, directory: Path, cell: RunningCell | None, make: child.MakeSession) -> None:
         """Watch which front ends the processes of a cell use, where there is no job."""
         if self._job is None and cell is not None and OF_JOB not in os.environ and hasattr(os, "geteuid"):
+            follow_workers(make)
             with suppress(OSError):  # a full disk: the run is worth more
                 self._watch = Watch(directory)
 
@@ -383,20 +394,37 @@ def _chosen(options: Options) -> dict[str, Any]:
 
 _current: Job | None = None
 _watch: Watch | None = None
-_registered = False
+_workers: Workers | None = None
+_make: child.MakeSession | None = None
 
 
-def _register() -> None:
-    global _registered
-    if not _registered:
-        _registered = True
+def follow_workers(make: child.MakeSession) -> None:
+    """Have workers that are started from now on listen for profiled cells, once in a process.
+
+    Parameters
+    ----------
+    make
+        Returns a session with options, for forked workers.
+    """
+    global _workers, _make
+    if _workers is None and hasattr(os, "geteuid"):
+        _make = make
         os.register_at_fork(after_in_child=_forked)
+        _workers = Workers()
+        _workers.follow()
 
 
 def _forked() -> None:
     global _current, _watch
     (job, _current), (watch, _watch) = (_current, None), (_watch, None)
+    control = None
+    if _workers is not None:
+        _workers.after_fork()
+        control = _workers.made_folder
     if job is not None:
-        child.forked(job.folder, job.file, job.make, job.cell)
-    elif watch is not None:
+        child.forked(job.folder, job.file, job.make, job.cell, control=control)
+        return
+    if watch is not None:
         child.watch_forked(watch.folder)
+    if _make is not None:
+        child.forked_idle(control, _make)

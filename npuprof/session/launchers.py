@@ -34,6 +34,7 @@ _MODULES = (
 )
 _SERVERS = ("multiprocessing.forkserver", "multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker")
 _WORKERS = ("torch.utils.data.", "mindspore.dataset.")
+_WORKER_PROGRAMS = ("popen_loky_posix", "ray/_private/workers/", "distributed.cli.dask_worker")
 _FORKING = ("popen_fork.py", "forkserver.py")  # of multiprocessing
 _EXEC_AT_ONCE = ("subprocess.py", "pty.py", "ptyprocess.py", "os.py", "_spawnbase.py")
 _THEIR_FUNCTIONS = frozenset({"_execute_child", "fork", "spawn", "_spawnvef"})
@@ -68,6 +69,26 @@ def is_loading_data() -> bool:
     process = _process_of_multiprocessing()
     target = getattr(process, "_target", None)
     return str(getattr(target, "__module__", "")).startswith(_WORKERS)
+
+
+def is_worker() -> bool:
+    """Return whether this process works for others, task by task, so that it may outlive the cell that starts it."""
+    if is_of_multiprocessing():
+        return True
+    words = sys.orig_argv[:12]
+    if any(part in word for part in _WORKER_PROGRAMS for word in words):
+        return True
+    names = [PurePath(word).name for word in words]
+    return "dask-worker" in names or ("dask" in names and "worker" in names)
+
+
+def executor_of_tasks() -> Any:
+    """Return the executor that runs the tasks of a Dask worker, beside its main thread; None elsewhere."""
+    home = sys.modules.get("distributed.worker")
+    with suppress(Exception):  # another release of Dask
+        for worker in list(getattr(getattr(home, "Worker", None), "_instances", ())):
+            return worker.executors["default"]
+    return None
 
 
 def is_of_multiprocessing() -> bool:

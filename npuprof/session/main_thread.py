@@ -5,11 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 
 _PENDING_CALL = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 _pending: list[object] = []
+_STANDARD = os.path.dirname(threading.__file__) + os.sep
+# The modules whose calls go on after a signal (PEP 475): of the standard library, and of loky, in joblib too.
+_WAITING = ("multiprocessing", "concurrent", "asyncio", "threading.py", "queue.py", "selectors.py")
+_OTHER_WAITING = (f"{os.sep}loky{os.sep}", f"{os.sep}torch{os.sep}utils{os.sep}data{os.sep}_utils{os.sep}worker.py")
 
 
 def on_main_thread(function: Callable[[], object]) -> None:
@@ -34,3 +40,17 @@ def end_by_sigterm() -> None:
     libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
     libc.signal(signal.SIGTERM, None)  # SIG_DFL
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def is_waiting() -> bool:
+    """Return whether the main thread is in a wait of a module that goes on after a signal."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    if frame is None:
+        return False
+    file = frame.f_code.co_filename
+    return file.removeprefix(_STANDARD).startswith(_WAITING) or any(part in file for part in _OTHER_WAITING)
+
+
+def wake_main_thread() -> None:
+    """Have the handler of SIGURG run on the main thread, out of a wait, which then goes on; ignored without one."""
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGURG)

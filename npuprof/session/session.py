@@ -333,7 +333,7 @@ class Session(EndedRuns, HasMetadata):
             if not run.collecting:
                 self._runs.remove(run)
             raise
-        self.children.run_begins(run.recording.directory, self.cell)
+        self.children.run_begins(run.recording.directory, self.cell, Session)
         run.attach_metadata({**self._metadata, **self._metadata_of_next})
         self._metadata_of_next.clear()
 

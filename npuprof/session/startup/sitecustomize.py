@@ -12,6 +12,7 @@ import sys
 import time
 
 _VARIABLE = "NPUPROF_JOB"
+_OF_WORKERS = "NPUPROF_WORKERS"  # the folder in which workers listen for later cells
 _LOG = "processes.jsonl"
 _WATCHED = "watched"  # a file in the folder of a cell that only asks which front ends its processes use
 _MOST_LOG_BYTES = 16 << 20
@@ -33,6 +34,15 @@ def _job():
     user = os.geteuid()
     private = status.st_uid == user == log.st_uid and status.st_mode & 0o170077 == 0o040000
     return folder if private and log.st_mode & 0o170077 == 0o100000 and log.st_size < _MOST_LOG_BYTES else None
+
+
+def _listens():
+    """Return whether a worker of this user's may listen for later cells."""
+    try:
+        status = os.lstat(os.environ.get(_OF_WORKERS, ""))
+    except (OSError, ValueError):
+        return False
+    return status.st_uid == os.geteuid() and status.st_mode & 0o170077 == 0o040000
 
 
 def _note(folder, what, **facts):
@@ -90,13 +100,14 @@ def _begin(folder, module):
     try:
         from npuprof.session.child_start import front_end_imported
     except Exception:
-        _note(folder, "unprofiled", module=module, why="npuprof is not installed for " + sys.executable)
+        if folder:
+            _note(folder, "unprofiled", module=module, why="npuprof is not installed for " + sys.executable)
         return
     front_end_imported(folder, module)
 
 
 def _start(folder):
-    watched = os.path.exists(os.path.join(folder, _WATCHED))
+    watched = folder and os.path.exists(os.path.join(folder, _WATCHED))
     seen = set()
 
     def imported(module):
@@ -104,10 +115,12 @@ def _start(folder):
             if not seen:
                 _note(folder, "used", module=module)
             seen.add(module)
+            if _listens():
+                _begin("", module)
         else:
             _begin(folder, module)
 
-    if not watched:
+    if folder and not watched:
         arguments = getattr(sys, "orig_argv", [sys.executable])
         name = next((name for name in _RANKS if os.environ.get(name, "").isdigit()), "")
         rank = os.environ.get(name, "")
@@ -137,8 +150,8 @@ def _run_that_of_the_user():
 try:
     if hasattr(os, "geteuid"):
         _folder = _job()
-        if _folder is not None:
-            _start(_folder)
+        if _folder is not None or _listens():
+            _start(_folder or "")
 except Exception:
     pass
 _run_that_of_the_user()
