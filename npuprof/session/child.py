@@ -315,7 +315,7 @@ class ChildProcess:
         if self.samples:
             session.recording.stack_problems.append(_SAMPLED)
         self._session = session
-        end_for_others(lambda _title: self.end())
+        end_for_others(lambda _title: self.end() if self._session is session else None)  # not that of a later cell
         self._follow_the_end()
         if inherited := launchers.pass_on(os.environ):
             os.environ[launchers.INHERITED] = inherited
