@@ -135,7 +135,7 @@ class KinetoCollector:
             return {}
         try:
             settings = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
-        except (AttributeError, TypeError):  # before torch 2.6
+        except (AttributeError, TypeError):  # an older torch
             return {}
         self.stops_on_any_thread = True
         return {"experimental_config": settings}
@@ -172,7 +172,8 @@ class KinetoCollector:
         for handle in list(self._ranges):
             self.range_stop(handle)
         try:
-            if not self._torch.autograd._profiler_enabled():
+            # Of a profiler of all threads, torch does not tell whether it is enabled.
+            if not self.stops_on_any_thread and not self._torch.autograd._profiler_enabled():
                 raise RuntimeError("other code has ended it")
             profile.stop()
             profile.export_chrome_trace(str(self._directory / TRACE_FILE_NAME))

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from npuprof.options import Options
-    from npuprof.session.session import Session
-
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Add ``%%npuprof`` and ``%npuprof`` to a shell, once; a kernel imports the rest between two cells."""
@@ -19,20 +16,10 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
     if NpuprofMagics.installed_in(shell) is None:
         NpuprofMagics(shell).install()
-        from npuprof.session.job import follow_workers
-
-        follow_workers(_session)
     loop = getattr(getattr(shell, "kernel", None), "io_loop", None)
     if loop is not None:  # otherwise the first picture of an explorer would wait for the widgets' packages
         # After this cell: two threads that import one package at once may both find it half imported.
         loop.add_callback(_preload, shell, loop)
-
-
-def _session(options: Options) -> Session:
-    """Return a session of a worker that an unprofiled cell forks."""
-    from npuprof.session.session import Session
-
-    return Session(options)
 
 
 def _preload(shell: InteractiveShell, loop: Any) -> None:

@@ -53,7 +53,17 @@ _thread: threading.Thread | None = None
 def preload(*, report: bool, of_set: bool = False) -> None:
     """Import the modules of a run and its report; an import error appears where the module is needed."""
     finish()
+    _follow_workers()
     _import((*_OF_A_RUN, *(_OF_A_REPORT if report else ()), *(_OF_A_SET if report and of_set else ())))
+
+
+def _follow_workers() -> None:
+    """Have workers that cells start listen for later ones."""
+    with suppress(Exception):  # an incomplete installation fails when it is needed, with its message
+        from npuprof.session.job import follow_workers
+        from npuprof.session.session import Session
+
+        follow_workers(Session)
 
 
 def begin(then: Callable[[], None]) -> bool:
@@ -61,7 +71,9 @@ def begin(then: Callable[[], None]) -> bool:
     global _thread
 
     def run() -> None:
-        _import((*_OF_A_RUN, *_OF_A_REPORT, *_OF_A_VIEW))
+        _import(_OF_A_RUN)
+        _follow_workers()
+        _import((*_OF_A_REPORT, *_OF_A_VIEW))
         then()
 
     if _thread is not None:

@@ -85,7 +85,11 @@ class Processes:
     def _outcomes(
         self, function: Callable[[_Item], _Result], tasks: Mapping[int, _Item], limit: int
     ) -> Generator[tuple[int, _Result], None, None]:
-        environment = {**dict.fromkeys(_ONE_THREAD, "1"), **{name: "" for name in ASKING if name in os.environ}, OF_WORKERS: ""}
+        environment = {
+            **dict.fromkeys(_ONE_THREAD, "1"),
+            **{name: "" for name in ASKING if name in os.environ},
+            OF_WORKERS: "",
+        }
         if not sys.executable or shutil.which(sys.executable) is None:
             raise NoProcessesError("there is no interpreter to start")
         try:

@@ -32,15 +32,18 @@ _PREFIX, _CURRENT, _MARK = "npuprof-workers-", "job", ".known"
 _MOST_BYTES = 8192
 _MOST_PATH_BYTES = 80  # of the folder: an address has at most 104 bytes on macOS, 108 on Linux
 _PATIENCE_S = 1.0  # for one request, which is sent at once
+_HEARD, _HEARD_S = b".", 2.0  # is sent before the answer; who does not send it in time cannot
 _BACKLOG = 16
 _PAUSE_S = 0.05  # after a failure to accept, as when all file numbers are taken
+
+_SYSTEMS = ("linux", "darwin")  # which tell the user at the other end
 
 Answer = Callable[[str, Path], str]
 
 
 def make_folder() -> Path | None:
     """Create the folder of this process's workers; None if that fails, or users of sockets cannot be told apart."""
-    if not hasattr(socket, "AF_UNIX") or _user_of(None) is None:
+    if not hasattr(socket, "AF_UNIX") or sys.platform not in _SYSTEMS:
         return None
     _remove_old()
     for parent in (tempfile.gettempdir(), "/tmp"):  # noqa: S108 - mkdtemp makes a private folder
@@ -131,17 +134,14 @@ def marked(folder: Path) -> set[int]:
     return {int(name) for name in names if name.isascii() and name.isdigit()}
 
 
-def _user_of(connected: socket.socket | None) -> int | None:
-    """Return the number of the user at the other end; None if the system does not tell (that of None is any)."""
+def _user_of(connected: socket.socket) -> int | None:
+    """Return the number of the user at the other end; None if the system does not tell."""
+    system: str = sys.platform
     try:
-        if sys.platform.startswith("linux"):
-            if connected is None:
-                return -1
+        if system == "linux":
             size = struct.calcsize("3i")
             return int(struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))[1])
-        if sys.platform == "darwin":
-            if connected is None:
-                return -1
+        if system == "darwin":
             return int(struct.unpack_from("II", connected.getsockopt(0, 1, 76))[1])  # LOCAL_PEERCRED: struct xucred
     except (OSError, struct.error):
         return None
@@ -207,8 +207,10 @@ class Listener:
         command, job = (request.get(name) if isinstance(request, Mapping) else None for name in ("command", "job"))
         if command not in _COMMANDS or not isinstance(job, str) or "\0" in job:
             return
-        text = self._answer(command, Path(job))
         connected.settimeout(_PATIENCE_S)
+        with suppress(OSError):  # who has given up waiting is obeyed all the same
+            connected.sendall(_HEARD)
+        text = self._answer(command, Path(job))
         connected.sendall(text.replace("\n", " ").encode(errors="replace")[: _MOST_BYTES - 1] + b"\n")
 
 
@@ -261,13 +263,16 @@ def ask(sockets: Mapping[int, Path], command: str, job: Path, patience_s: float)
                 if isinstance(error, ConnectionRefusedError):  # the process has ended, and left its socket
                     with suppress(OSError):
                         path.unlink()
-        deadline = time.monotonic() + patience_s
+        began_s = time.monotonic()
         try:
-            while waiting.get_map() and (left_s := deadline - time.monotonic()) > 0:
-                for key, _ in waiting.select(left_s):
+            while calls := [key.data[1] for key in waiting.get_map().values()]:
+                longest_s = patience_s if any(call.received for call in calls) else min(patience_s, _HEARD_S)
+                if (left_s := began_s + longest_s - time.monotonic()) <= 0:
+                    break
+                for key, _ in waiting.select(min(left_s, _HEARD_S)):
                     pid, call = key.data
                     if _receive(call):
-                        answers[pid] = bytes(call.received).partition(b"\n")[0].decode(errors="replace")
+                        answers[pid] = bytes(call.received[len(_HEARD) :]).partition(b"\n")[0].decode(errors="replace")
                         waiting.unregister(call.connected)
                         call.connected.close()
         finally:

@@ -214,7 +214,7 @@ class ChildProcess:
             self._begin_all()
             begun.set()
 
-        is_at_once = not is_waiting()
+        is_at_once = not is_waiting() and not launchers.loops_natively()
         if (executor := launchers.executor_of_tasks()) is not None:
             is_at_once = True
             executor.submit(begin)
@@ -307,7 +307,8 @@ class ChildProcess:
         session.cell = self.cell
         session.process = self._facts()
         if isinstance(session.collector, RecordsThreads):
-            session.collector.all_threads = threading.current_thread() is not threading.main_thread()
+            is_main = threading.current_thread() is threading.main_thread()
+            session.collector.all_threads = not is_main or launchers.loops_natively()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NpuprofWarning)  # the output is the program's
             session.start()
@@ -543,9 +544,7 @@ def _forked_again() -> None:
     if before.is_idle:
         forked_idle(before.control, before.make)
     else:
-        forked(
-            before.folder, before.job, before.make, before.cell, samples=before.samples, control=before.control
-        )
+        forked(before.folder, before.job, before.make, before.cell, samples=before.samples, control=before.control)
 
 
 def forked(

@@ -34,7 +34,8 @@ _MODULES = (
 )
 _SERVERS = ("multiprocessing.forkserver", "multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker")
 _WORKERS = ("torch.utils.data.", "mindspore.dataset.")
-_WORKER_PROGRAMS = ("popen_loky_posix", "ray/_private/workers/", "distributed.cli.dask_worker")
+_OF_RAY = "ray/_private/workers/"
+_WORKER_PROGRAMS = ("popen_loky_posix", _OF_RAY, "distributed.cli.dask_worker")
 _FORKING = ("popen_fork.py", "forkserver.py")  # of multiprocessing
 _EXEC_AT_ONCE = ("subprocess.py", "pty.py", "ptyprocess.py", "os.py", "_spawnbase.py")
 _THEIR_FUNCTIONS = frozenset({"_execute_child", "fork", "spawn", "_spawnvef"})
@@ -80,6 +81,11 @@ def is_worker() -> bool:
         return True
     names = [PurePath(word).name for word in words]
     return "dask-worker" in names or ("dask" in names and "worker" in names)
+
+
+def loops_natively() -> bool:
+    """Return whether the main thread waits for tasks in native code, and no signal ends that: Ray's workers."""
+    return any(_OF_RAY in word for word in sys.orig_argv[:12])
 
 
 def executor_of_tasks() -> Any:

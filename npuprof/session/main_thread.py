@@ -9,10 +9,11 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 _PENDING_CALL = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 _pending: list[object] = []
-_STANDARD = os.path.dirname(threading.__file__) + os.sep
+_STANDARD = f"{Path(threading.__file__).parent}{os.sep}"
 # The modules whose calls go on after a signal (PEP 475): of the standard library, and of loky, in joblib too.
 _WAITING = ("multiprocessing", "concurrent", "asyncio", "threading.py", "queue.py", "selectors.py")
 _OTHER_WAITING = (f"{os.sep}loky{os.sep}", f"{os.sep}torch{os.sep}utils{os.sep}data{os.sep}_utils{os.sep}worker.py")

@@ -14,12 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
 from npuprof.machine.environment import OF_JOB, OF_WORKERS
-from npuprof.recordings.job_folder import python_processes_below
+from npuprof.recordings.job_folder import is_private, processes, python_processes_below
 from npuprof.session import channel
 from npuprof.session.awaited_import import AwaitedImport
 from npuprof.words.quantities import counted
@@ -27,7 +27,8 @@ from npuprof.words.quantities import counted
 STARTUP = Path(__file__).parent / "startup"
 """The folder with the start-up hook."""
 PATH = "PYTHONPATH"
-_HOME = "multiprocessing.process"
+# What starts processes: the modules, and the functions in them.
+_STARTS = {"multiprocessing.process": "BaseProcess.start", "ray._private.services": "start_ray_process"}
 _START_S, _STOP_S = 5.0, 30.0
 _WORKED_S, _WORKED_SHARE = 0.05, 0.02  # CPU time beyond which a process worked, of which some polls
 _SERVERS = (b"forkserver", b"resource_tracker", b"semaphore_tracker", b"raylet", b"dashboard", b"/gcs")
@@ -42,36 +43,42 @@ class Workers:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._starting = 0
+        self._has_lost = False  # workers may listen where nobody calls
         self._before: dict[str, str | None] = {}
         self._cpu_s: dict[int, float] = {}  # of those that cannot be told, when the cell began
         self._begun_s = 0.0
 
     def follow(self) -> None:
-        """Tell each process that :mod:`multiprocessing` starts from now on where to listen."""
-        if not hasattr(os, "geteuid"):
-            return
-        if _HOME in sys.modules:
-            self._follow_starts()
-        else:
-            AwaitedImport((_HOME,), self._follow_starts)
+        """Tell each process that :mod:`multiprocessing` or Ray starts from now on where to listen."""
+        for home in _STARTS:
+            follow = partial(self._follow_starts, home)
+            if home in sys.modules:
+                follow()
+            else:
+                AwaitedImport((home,), follow)
 
-    def _follow_starts(self) -> None:
-        base = sys.modules[_HOME].BaseProcess
-        start: Callable[[Any], None] = base.start
+    def _follow_starts(self, home: str) -> None:
+        *owners, name = _STARTS[home].split(".")
+        owner: Any = sys.modules[home]
+        for each in owners:
+            owner = getattr(owner, each, None)
+        start: Callable[..., Any] | None = getattr(owner, name, None)
+        if start is None:  # another release
+            return
 
         @wraps(start)
-        def start_and_tell(process: Any) -> None:
-            with self._told(process):
-                start(process)
+        def start_and_tell(*arguments: Any, **named: Any) -> Any:
+            with self._told(arguments[0] if owners and arguments else None):
+                return start(*arguments, **named)
 
-        base.start = start_and_tell
+        setattr(owner, name, start_and_tell)
 
     @contextmanager
     def _told(self, process: Any) -> Iterator[None]:
         """Set the variables while a process starts; a forked one needs none, but the folder."""
         folder = self.folder()
-        is_forked = _method_of(process) == "fork"
-        if folder is None or is_forked or os.environ.get(OF_WORKERS) == str(folder) and not self._starting:
+        is_forked = process is not None and _method_of(process) == "fork"
+        if folder is None or is_forked or (os.environ.get(OF_WORKERS) == str(folder) and not self._starting):
             yield
             return
         with self._lock:
@@ -95,9 +102,11 @@ class Workers:
 
     def folder(self) -> Path | None:
         """Return the folder of the sockets, made when first asked for; None where there can be none."""
-        if self._folder is None and os.getpid() == self._pid:
+        is_lost = self._folder is not None and not is_private(self._folder)  # temporary files were cleaned up
+        if (self._folder is None or is_lost) and os.getpid() == self._pid:
+            self._has_lost |= is_lost
             self._folder = folder = channel.make_folder()
-            if folder is not None:
+            if folder is not None and not is_lost:
                 atexit.register(self._remove)
         return self._folder
 
@@ -125,7 +134,7 @@ class Workers:
         channel.ask(listening, channel.START, job, _START_S)
         known = {*listening, *channel.marked(folder)}
         below = python_processes_below(os.getpid()) - known
-        self._cpu_s = {pid: _cpu_s(pid) for pid in below if not _is_told(pid) and not _serves(pid)}
+        self._cpu_s = {pid: _cpu_s(pid) for pid in below if (self._has_lost or not _is_told(pid)) and not _serves(pid)}
 
     def stop(self, job: Path) -> list[str]:
         """Have the workers write what they recorded for a job; return what could not be had, in sentences.
@@ -149,19 +158,21 @@ class Workers:
                 f"{_named(silent, 'worker')} did not answer: stopped, or in a call that holds Python's lock; what was "
                 "done in it is recorded once it goes on, or else start it again"
             )
-        return [*problems, *self._unreached()]
+        # Where nothing was recorded, the least work counts.
+        spent_s = time.monotonic() - self._begun_s
+        is_recorded = any(each.path for each in processes(job))
+        return [*problems, *self._unreached((_WORKED_S + _WORKED_SHARE * spent_s) if is_recorded else 0)]
 
-    def _unreached(self) -> list[str]:
+    def _unreached(self, least_s: float) -> list[str]:
         before, self._cpu_s = self._cpu_s, {}
-        least_s = _WORKED_S + _WORKED_SHARE * (time.monotonic() - self._begun_s)
         worked = sorted(pid for pid, spent_s in before.items() if _cpu_s(pid) - spent_s > least_s)
         if not worked:
             return []
-        return [
-            f"{_named(worked, 'Python process')} of an earlier cell worked unprofiled: started before npuprof was "
-            "loaded, or without its start-up hook, as ray's and those with -I, -E or -S are. Start them again, in "
-            "this cell or after %load_ext npuprof"
-        ]
+        who = f"{_named(worked, 'Python process')} of an earlier cell worked unprofiled"
+        why = "started before npuprof was loaded, or without its start-up hook, as with -I, -E or -S"
+        if self._has_lost:
+            why += ", or their sockets in the folder of temporary files were removed"
+        return [f"{who}: {why}. Start them again, in this cell or after %load_ext npuprof"]
 
     def worked_since(self, spent_s: dict[int, float]) -> int:
         """Return how many workers that listened at :meth:`spent` have worked since then."""

@@ -18,8 +18,8 @@ from npuprof.machine.environment import OF_JOB
 from npuprof.progress import Progress
 from npuprof.ranks.profile_set import ProfileSet
 from npuprof.recordings import job_folder
-from npuprof.session.job import STARTUP
 from npuprof.session.session import Session
+from npuprof.session.workers import STARTUP
 from tests import pace
 
 pytestmark = pytest.mark.slow
