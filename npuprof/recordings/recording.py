@@ -120,6 +120,7 @@ class Recording:
     # starts (`born`), as far as they are known.
     process: dict[str, Any] = field(default_factory=dict)
     # How many processes that a profiled cell started imported each front end, by its module; they were not profiled.
+    # Workers that an earlier cell started and that worked count as `EARLIER_WORKERS`.
     unprofiled_children: dict[str, int] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)  # the user's metadata
     # versions, environment: facts about the software and the machine.

@@ -149,22 +149,7 @@ def _user_of(connected: socket.socket) -> int | None:
 
 
 class Listener:
-    """The socket of this process, and the thread that answers.
-
-    Parameters
-    ----------
-    folder
-        The folder of the workers.
-    answer
-        Takes a command and the folder of a job, and returns the answer; called on the thread.
-
-    Raises
-    ------
-    OSError
-        If the socket cannot be made.
-    RuntimeError
-        If the system cannot start a thread.
-    """
+    """The socket of this process, and the thread that answers."""
 
     def __init__(self, folder: Path, answer: Answer) -> None:
         if not job_folder.is_private(folder):

@@ -507,21 +507,7 @@ _of_process: ChildProcess | None = None
 
 
 def begin(folder: Path | None, module: str, make: MakeSession, control: Path | None = None) -> None:
-    """Begin the session of this process after the import of a front end, if the folder is that of a running job.
-
-    A worker waits for later cells.
-
-    Parameters
-    ----------
-    folder
-        The folder of the job; None without one.
-    module
-        The module of the front end.
-    make
-        Returns a session with options.
-    control
-        The folder in which workers listen; None without one.
-    """
+    """Begin the session of this process after the import of a front end, if the folder is that of a running job."""
     global _of_process
     if _of_process is None:
         job = JobFile.read(folder) if folder is not None and job_folder.is_private(folder) else None
