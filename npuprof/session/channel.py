@@ -41,10 +41,14 @@ _SYSTEMS = ("linux", "darwin")  # which tell the user at the other end
 Answer = Callable[[str, Path], str]
 
 
-def make_folder() -> Path | None:
-    """Create the folder of this process's workers; None if that fails, or users of sockets cannot be told apart."""
+def make_folder(lost: Path | None = None) -> Path | None:
+    """Create the folder of workers, where a lost one was; None if it fails, or users cannot be told apart."""
     if not hasattr(socket, "AF_UNIX") or sys.platform not in _SYSTEMS:
         return None
+    if lost is not None:  # a fork server tells its workers of it
+        with suppress(OSError):
+            lost.mkdir(0o700)
+            return lost
     _remove_old()
     for parent in (tempfile.gettempdir(), "/tmp"):  # noqa: S108 - mkdtemp makes a private folder
         if len(os.fsencode(parent)) > _MOST_PATH_BYTES - 40:

@@ -105,7 +105,7 @@ class Workers:
         is_lost = self._folder is not None and not is_private(self._folder)  # temporary files were cleaned up
         if (self._folder is None or is_lost) and os.getpid() == self._pid:
             self._has_lost |= is_lost
-            self._folder = folder = channel.make_folder()
+            self._folder = folder = channel.make_folder(self._folder)
             if folder is not None and not is_lost:
                 atexit.register(self._remove)
         return self._folder
