@@ -105,7 +105,7 @@ def test_each_block_records_workers_of_earlier_blocks(tmp_path: Path, kind: str,
         assert _steps(each) == before
 
 
-def test_a_fork_server_of_an_earlier_block_serves_later_ones(tmp_path: Path) -> None:
+def test_fork_server_serves_later_blocks(tmp_path: Path) -> None:
     context = multiprocessing.get_context("forkserver")
     for block in range(2):
         with npuprof.profile(processes=True, output=tmp_path / "out") as session:
@@ -189,7 +189,7 @@ def _garbage(path: Path) -> None:
 
 
 @pytest.mark.long
-def test_dead_stopped_and_bothered_workers_do_not_hold_up_a_block(tmp_path: Path) -> None:
+def test_dead_stopped_and_bothered_workers_delay_nothing(tmp_path: Path) -> None:
     with npuprof.profile(processes=True, output=tmp_path / "before"):
         folder = Path(os.environ[OF_WORKERS])
     with _workers(4) as workers:
@@ -215,7 +215,7 @@ def test_dead_stopped_and_bothered_workers_do_not_hold_up_a_block(tmp_path: Path
 
 
 @pytest.mark.long
-def test_a_worker_that_holds_the_lock_is_named_and_recorded_again(tmp_path: Path) -> None:
+def test_names_worker_that_holds_the_lock(tmp_path: Path) -> None:
     with npuprof.profile(processes=True, output=tmp_path / "before"):
         pass
     with _workers(1) as ((process, ask),):
@@ -233,7 +233,7 @@ def test_a_worker_that_holds_the_lock_is_named_and_recorded_again(tmp_path: Path
 
 
 @pytest.mark.long
-def test_workers_whose_sockets_were_removed_are_named(tmp_path: Path) -> None:
+def test_names_workers_without_sockets(tmp_path: Path) -> None:
     with npuprof.profile(processes=True, output=tmp_path / "before"):
         folder = Path(os.environ[OF_WORKERS])
     with _workers(1) as ((process, ask),):
@@ -263,7 +263,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=_LONG)])
-def test_workers_older_than_npuprof_are_named_with_a_remedy(tmp_path: Path, method: str) -> None:
+def test_names_workers_older_than_npuprof(tmp_path: Path, method: str) -> None:
     program = tmp_path / "early.py"
     program.write_text(_EARLY)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
