@@ -10,6 +10,7 @@ import pandas as pd
 from npuprof.errors import SourceError
 from npuprof.sources.database.analyzer import communication_statistics
 from npuprof.sources.database.connection import open_database
+from npuprof.sources.database.reader import Reader
 from npuprof.sources.global_ranks import MATRIX
 from npuprof.sources.msprof.layout import ANALYZED
 from npuprof.sources.result_folder.layout import OUTPUT
@@ -39,6 +40,6 @@ def vendor_matrix(path: Path) -> dict[str, pd.DataFrame]:
             if file.suffix != ".db":
                 return {MATRIX: read_communication_matrix(file, Notes())}
             with open_database(file, Notes()) as database:
-                frames = communication_statistics(database)
+                frames = communication_statistics(Reader(database))
             return {name: frame for name, frame in frames.items() if name == MATRIX}
     return {}

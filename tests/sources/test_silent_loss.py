@@ -18,8 +18,8 @@ from random import Random
 import pytest
 
 from npuprof.sources.base import Preference
-from npuprof.sources.database import known_tables
 from npuprof.sources.database.connection import open_database
+from npuprof.sources.database.format import declared
 from npuprof.sources.detect import detect
 from npuprof.tables.notes import Notes
 from tests.samples import FOLDER as SAMPLES
@@ -112,8 +112,9 @@ def _of_database(path: Path, scratch: Path, most_pages: int = 4) -> Iterator[Mut
 
 
 def _is_required(table: str, column: str) -> bool:
-    required, _ = known_tables.columns(table) or ((), ())
-    return any(column in names.split("|") for names in required)
+    described = declared(table)
+    columns = described.columns if described else ()
+    return any(column in known.names for known in columns if not known.is_optional)
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ import pytest
 import npuprof
 from npuprof import tables
 from npuprof.errors import OptionsError
-from npuprof.sources.database import known_tables
+from npuprof.sources.database import format as databases
 from npuprof.sources.text import kernel_details
 from npuprof.tables import schema
 from npuprof.tables.schema import SCHEMA, explain
@@ -59,11 +59,9 @@ def test_equal_names_mean_equal_kinds() -> None:
 @pytest.mark.parametrize("table", _DATABASE_TABLES)
 def test_names_in_databases_are_columns_that_databases_have(table: str) -> None:
     described = SCHEMA[table].names_in("db")
-    expected = known_tables.columns(_DATABASE_TABLES[table])
-    assert expected is not None
-    known = {name for names in expected for listed in names for name in listed.split("|")}
+    known = {name for column in databases.TABLES[_DATABASE_TABLES[table]].columns for name in column.names}
     assert {name for names in described.values() for name in names} <= known, (
-        "the schema names columns that are missing in sources/database/known_tables.py"
+        "the schema names columns that are missing in sources/database/format.py"
     )
 
 
@@ -73,10 +71,10 @@ def _add_to_kernels(line: str, monkeypatch: pytest.MonkeyPatch) -> str:
     tables.empty("kernels")  # made once, and not of this schema
     kernels = replace(SCHEMA["kernels"], columns=(*SCHEMA["kernels"].columns, column))
     monkeypatch.setattr("npuprof.tables.schema.SCHEMA", {**SCHEMA, "kernels": kernels})
-    for module in ("npuprof.tables", "npuprof.sources.text.kernel_details", "npuprof.sources.database.device"):
+    for module in ("npuprof.tables", "npuprof.sources.text.kernel_details", "npuprof.sources.database.format"):
         monkeypatch.setattr(f"{module}.SCHEMA", schema.SCHEMA)
-    for names, source in ((kernel_details._HEADERS, "csv"), (known_tables.DESCRIBED, "db")):
-        monkeypatch.setitem(names, column.name, column.names[source])
+    monkeypatch.setitem(kernel_details._HEADERS, column.name, column.names["csv"])
+    monkeypatch.setitem(databases.TABLES, "COMPUTE_TASK_INFO", databases.compute_task_info())
     return column.name
 
 

@@ -14,8 +14,8 @@ from npuprof.sources.base import Decoded, ResultReading
 from npuprof.sources.cluster import database as tables_of
 from npuprof.sources.cluster.layout import ClusterFiles, Kind, kind_of_name
 from npuprof.sources.cluster.text_files import ranks_of, read_communication, read_groups, read_matrix, read_steps
+from npuprof.sources.database.checks import note_views
 from npuprof.sources.database.connection import Database, open_database
-from npuprof.sources.database.versions import note_views
 from npuprof.sources.text.csv_table import read_statistic
 from npuprof.tables.info import Info
 from npuprof.words.texts import json_or_text

@@ -23,11 +23,12 @@ from npuprof.sources.cluster.text_files import (
     split_totals,
 )
 from npuprof.sources.columns.decimals import US_TO_NS, scaled_one
-from npuprof.sources.database.analyzer import DURATIONS
+from npuprof.sources.database.checks import note_renamed
 from npuprof.sources.database.connection import Database
-from npuprof.sources.database.versions import note_renamed
+from npuprof.sources.database.format import STEP_TIMES, TABLES
 from npuprof.tables.ledger import STATISTICS
 
+_DURATIONS = {column.to: column.name for column in TABLES[STEP_TIMES].columns if column.kind == "us"}
 _LIMIT = 5_000_000
 _MAX_UNKNOWN = 200
 _MAX_ROWS = 1_000_000  # of an unknown table
@@ -63,8 +64,8 @@ _KNOWN = {STEPS, *_GROUPS, _BASE, _HOSTS, _DEVICES, *_TIME_TABLES, *_BANDWIDTH_T
 def read_steps(database: Database) -> pd.DataFrame | None:
     """Read the table ``step_times`` in the columns of the text result; times are microseconds, contrary to the docs."""
     known = database.tables.get(STEPS, {})
-    note_renamed(database, STEPS, ["step", "type", "index", *DURATIONS.values()], PLACES)
-    durations = {ours: theirs for ours, theirs in DURATIONS.items() if theirs in known}
+    note_renamed(database, STEPS, ["step", "type", "index", *_DURATIONS.values()], PLACES)
+    durations = {ours: theirs for ours, theirs in _DURATIONS.items() if theirs in known}
     places = [name for name in PLACES if name in known]
     records = database.records(STEPS, ["step", "type", "index", *durations.values(), *places], _LIMIT)
     if not records:
@@ -134,7 +135,8 @@ def read_communication(database: Database, groups: pd.DataFrame | None) -> Frame
             continue
         wanted = {**columns}
         if name == "communication":
-            wanted[_ELAPSED] = database.either(table, columns[_ELAPSED], "elapse_time")
+            names = (columns[_ELAPSED], "elapse_time")
+            wanted[_ELAPSED] = next((column for column in names if column in database.tables[table]), names[0])
         always = set(wanted.values()) - {_WHERE["ranks"]}  # only files of 2024 have ranks here
         note_renamed(database, table, always, {*_WHERE.values(), *_PACKETS.values(), *link.values()})
         listed = database.records(table, list(wanted.values()), _LIMIT)

@@ -15,8 +15,8 @@ from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded, PartReader, Source
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.database.layout import add_facts, describe_directory, find
+from npuprof.sources.database.reader import Reader
 from npuprof.sources.database.result import DatabaseReading
-from npuprof.sources.database.versions import ReportDatabase, is_report
 from npuprof.tables.info import Info
 from npuprof.tables.notes import Notes
 
@@ -60,7 +60,7 @@ def describe(path: Path) -> Info:
     info = describe_directory(layout, notes)
     for profile in layout.profile[:1]:
         with open_database(profile, notes) as database:
-            add_facts(info, ReportDatabase(database) if is_report(database.tables) else database)
+            add_facts(info, Reader(database))
     return info
 
 

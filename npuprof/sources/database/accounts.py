@@ -6,29 +6,14 @@ from npuprof.tables.notes import Affects, Notes, Severity
 
 
 class Accounts:
-    """Row accounts of the tables of a file.
-
-    Parameters
-    ----------
-    file
-        The file's name.
-    notes
-        Receives the notes and the accounts of rows, as ``FILE: TABLE``.
-
-    Attributes
-    ----------
-    names
-        Table names in the file by the names that readers use, where they differ.
-    damaged
-        Tables that could not be read to the end.
-    """
+    """Row accounts of the tables of a file, as ``FILE: TABLE``."""
 
     def __init__(self, file: str, notes: Notes) -> None:
         self._file, self._notes = file, notes
         self._read: set[str] = set()
         self._noted: set[tuple[str, str]] = set()
-        self.names: dict[str, str] = {}
-        self.damaged: set[str] = set()
+        self.names: dict[str, str] = {}  # those in the file by today's, where they differ
+        self.damaged: set[str] = set()  # tables that could not be read to the end
 
     def read(self, table: str, rows: int) -> bool:
         """Register the rows of a table once; return whether this is the first call for it."""

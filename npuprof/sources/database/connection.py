@@ -9,7 +9,7 @@ Source: sources/RESULTS.md section 5.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -60,32 +60,16 @@ _FLOAT = "CASE WHEN typeof({0}) IN ('integer', 'real') THEN {0} ELSE 9e999 END" 
 
 
 class Database:
-    """An open file.
-
-    Attributes
-    ----------
-    path
-        The file.
-    notes
-        Receives damage.
-    accounts
-        Account of the rows of its tables.
-    tables
-        Declared column types by table and column, of the plain tables.
-    filled
-        By table, the columns that every version fills; absent values are noted.
-    unread
-        The names of views and virtual tables, which are not read.
-    """
+    """An open file: its tables, and an account of their rows."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path, notes: Notes) -> None:
         self._connection = connection
         self.path, self.notes = path, notes
         self.accounts = Accounts(path.name, notes)
-        self.tables = self._schema()
-        self.filled: dict[str, frozenset[str]] = {}
+        self.tables = self._schema()  # declared types by table and column, of the plain tables
+        self.filled: dict[str, frozenset[str]] = {}  # columns that every version fills: absent values are noted
         self._noted_absent: set[tuple[str, str]] = set()
-        self.unread = self._unread()
+        self.unread = self._unread()  # views and virtual tables
         self._note_damaged_schema()
 
     def has(self, table: str, *columns: str) -> bool:
@@ -205,13 +189,6 @@ class Database:
         )
         bounds = list(chain.from_iterable(self._batches(table, query)))
         return (int(bounds[0][0]), int(bounds[0][1])) if bounds and bounds[0][0] is not None else None
-
-    def note_unread(self, known_names: Iterable[str]) -> None:
-        """Note the rows of known tables that were never read."""
-        for table in sorted(set(known_names) & self.tables.keys()):
-            if not self.accounts.is_read(table) and (rows := self.count(table)):
-                self.accounts.read(table, rows)
-                self.accounts.leave_out(table, "a row of a table that is not read", rows)
 
     def _matrix(self, table: str, columns: list[str], dtype: type[np.int64 | np.float64]) -> npt.NDArray[Any]:
         """Read columns of a dtype: fast where the values have the declared type, else value by value."""

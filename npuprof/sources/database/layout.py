@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from npuprof.sources.database.analyzer import READ as ANALYSES
-from npuprof.sources.database.connection import Database, is_database, table_names
-from npuprof.sources.database.known_tables import OF_RUN
+from npuprof.sources.database.connection import is_database, table_names
+from npuprof.sources.database.format import OF_RUN, SUMS
+from npuprof.sources.database.reader import Reader
 from npuprof.sources.result_folder.description import describe
 from npuprof.sources.result_folder.layout import OUTPUT, ResultFiles
 from npuprof.tables.info import Info
@@ -28,23 +28,11 @@ _MAX_FILES = 64  # databases opened per directory
 
 @dataclass(frozen=True)
 class DatabaseFiles:
-    """Files of a result.
+    """Files of a result."""
 
-    Attributes
-    ----------
-    root
-        The result's directory, or the single file.
-    profile
-        Databases of tasks and calls, the newest first.
-    analysis
-        Databases of sums over steps and communication.
-    profiler_info, metadata
-        ``profiler_info*.json`` and ``profiler_metadata.json``, where present.
-    """
-
-    root: Path
-    profile: tuple[Path, ...]
-    analysis: tuple[Path, ...]
+    root: Path  # the result's directory, or the single file
+    profile: tuple[Path, ...]  # databases of tasks and calls, the newest first
+    analysis: tuple[Path, ...]  # those of sums over steps and communication
     profiler_info: Path | None = None
     metadata: Path | None = None
 
@@ -54,7 +42,7 @@ def kind_of(tables: Collection[str]) -> str:
     names = set(tables)
     if names & OF_RUN:
         return "profile"
-    if names & ANALYSES:
+    if names & SUMS:
         return "analysis"
     return "cluster" if any(name.startswith(("Cluster", "CommunicationGroup")) for name in names) else ""
 
@@ -129,36 +117,36 @@ def describe_directory(layout: DatabaseFiles, notes: Any) -> Info:
     return info
 
 
-def add_facts(info: Info, database: Database) -> None:
+def add_facts(info: Info, reader: Reader) -> None:
     """Add the facts of the database to the known ones."""
-    info.collector = info.collector or _collector(database)
+    info.collector = info.collector or _collector(reader)
     info.source = f"{info.collector or 'msprof'} database"
-    npus = database.facts("NPU_INFO", ["id", "name"], _LIMIT)
+    npus = reader.facts("NPU_INFO", ["id", "name"], _LIMIT)
     info.chip = info.chip or next((str(name) for _, name in npus if name), "")
-    ranks = database.facts("RANK_DEVICE_MAP", ["rankId", "deviceId"], _LIMIT)
+    ranks = reader.facts("RANK_DEVICE_MAP", ["rankId", "deviceId"], _LIMIT)
     devices = {number for number, _ in npus} | {device for _, device in ranks}
     info.devices = sorted(number for number in devices if isinstance(number, int) and number >= 0)
     known_ranks = [rank for rank, _ in ranks if isinstance(rank, int) and rank >= 0]
     if info.rank is None and len(known_ranks) == 1:
         info.rank = known_ranks[0]
-    for start, end in database.facts("SESSION_TIME_INFO", ["startTimeNs", "endTimeNs"], 1):
+    for start, end in reader.facts("SESSION_TIME_INFO", ["startTimeNs", "endTimeNs"], 1):
         info.started_ns = start if isinstance(start, int) and start > 0 else info.started_ns
         info.stopped_ns = end if isinstance(end, int) and end > 0 else info.stopped_ns
-    for _, host in database.facts("HOST_INFO", ["hostUid", "hostName"], 1):
+    for _, host in reader.facts("HOST_INFO", ["hostUid", "hostName"], 1):
         if host:
             info.environment.setdefault("host", str(host))
-    _add_metadata(info, database)
+    _add_metadata(info, reader)
 
 
-def _collector(database: Database) -> str:
+def _collector(reader: Reader) -> str:
     """Return the front end by the tables, or by the file's name, since MindSpore adds no table."""
-    if database.has("PYTORCH_API"):
+    if reader.has("PYTORCH_API"):
         return "torch_npu"
-    return "mindspore" if "mindspore" in database.path.name else "msprof"
+    return "mindspore" if "mindspore" in reader.database.path.name else "msprof"
 
 
-def _add_metadata(info: Info, database: Database) -> None:
-    for name, text in database.facts("META_DATA", ["name", "value"], _LIMIT):
+def _add_metadata(info: Info, reader: Reader) -> None:
+    for name, text in reader.facts("META_DATA", ["name", "value"], _LIMIT):
         if name == "SCHEMA_VERSION":
             info.versions.setdefault("database schema", str(text))
         elif isinstance(name, str) and not name.startswith("SCHEMA_VERSION"):

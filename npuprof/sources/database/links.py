@@ -20,9 +20,8 @@ import pandas as pd
 from npuprof import tables
 from npuprof.arrays import Int64, first_rows
 from npuprof.sources.columns.builders import ABSENT
-from npuprof.sources.database.host import HostCalls
-from npuprof.sources.database.intervals import pairs_of
-from npuprof.sources.database.processes import bare
+from npuprof.sources.database.host import HostCalls, pairs_of
+from npuprof.sources.database.reader import bare
 from npuprof.tables.notes import Notes
 
 _FIRST_OF_TORCH = 5 << 28

@@ -10,34 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from npuprof import tables
 from npuprof.sources.columns.builders import recoded
-from npuprof.sources.database.connection import Database
-from npuprof.sources.database.intervals import in_order, span
+from npuprof.sources.database.reader import Reader
 from npuprof.sources.overlap import overlap_table
 
 _KINDS = ["computing", "communication", "communication_not_overlapped", "free"]  # numbered so in the file
 
 
-def overlap_of(database: Database, by_name: Mapping[str, pd.DataFrame]) -> pd.DataFrame | None:
+def overlap_of(reader: Reader, by_name: Mapping[str, pd.DataFrame]) -> pd.DataFrame | None:
     """Build `overlap` of each device in order of time.
 
     Newer tools widen a device's range to all its tasks. The stored range is used if it covers the kernels and
     collectives; otherwise it is damaged, or a viewer wrote it for a part of the data.
     """
+    stored = reader.rows("OVERLAP_ANALYSIS").in_order()
+    is_known = (stored["type"] >= 0) & (stored["type"] < len(_KINDS))
+    kinds = recoded(np.where(is_known, stored["type"], -1).astype(np.int32), [*_KINDS])
     kernels, communication = (by_name.get(name, tables.empty(name)) for name in ("kernels", "communication"))
     if not len(kernels) and not len(communication):
-        return _stored_overlap(database, "keep")
-    stored = _stored_overlap(database, "use")
-    overlap = overlap_table(
-        kernels, communication, None if stored is None else _covering(stored, kernels, communication)
-    )
-    database.notes.ledger.make("kernels", "overlap", len(overlap))
+        return stored.build("overlap", kind=kinds)
+    reader.accounts.use("OVERLAP_ANALYSIS", len(stored))  # the same table, computed by the vendor
+    frame = None
+    if len(stored):
+        frame = _covering(tables.build("overlap", {**stored.columns(), "kind": kinds}), kernels, communication)
+    overlap = overlap_table(kernels, communication, frame)
+    reader.notes.ledger.make("kernels", "overlap", len(overlap))
     return overlap
 
 
@@ -57,17 +59,3 @@ def _bounds(frame: pd.DataFrame) -> tuple[float, float]:
     if not len(frame):
         return inf, -inf
     return int(frame["start_ns"].min()), int((frame["start_ns"] + frame["duration_ns"]).max())
-
-
-def _stored_overlap(database: Database, account: Literal["keep", "use"]) -> pd.DataFrame | None:
-    columns = ["startNs", "endNs", "deviceId", "type"]
-    rows = in_order(database, "OVERLAP_ANALYSIS", database.rows("OVERLAP_ANALYSIS", columns), ("overlap",))
-    if account == "keep":
-        database.accounts.keep("OVERLAP_ANALYSIS", "overlap", len(rows["type"]))
-    else:
-        database.accounts.use("OVERLAP_ANALYSIS", len(rows["type"]))  # the same table, computed by the vendor
-    if not len(rows["type"]):
-        return None
-    is_known = (rows["type"] >= 0) & (rows["type"] < len(_KINDS))
-    kinds = recoded(np.where(is_known, rows["type"], -1).astype(np.int32), [*_KINDS])
-    return tables.build("overlap", {**span(rows), "device_id": np.maximum(rows["deviceId"], 0), "kind": kinds})

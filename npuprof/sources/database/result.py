@@ -15,44 +15,45 @@ from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded, PartReader, ResultReading
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.columns.steps import assign_steps
-from npuprof.sources.database import analyzer, counters
-from npuprof.sources.database.communication import read_communication
-from npuprof.sources.database.connection import Database, open_database
-from npuprof.sources.database.device import Tasks, kernels_table, read_tasks
-from npuprof.sources.database.host import HostCalls, api_table, read_framework
-from npuprof.sources.database.known_tables import KNOWN
-from npuprof.sources.database.layout import DatabaseFiles, add_facts, describe_directory, kind_of
-from npuprof.sources.database.links import links_table
-from npuprof.sources.database.lost_tables import note_lost_sums, note_lost_tables
-from npuprof.sources.database.marks import marks_table
-from npuprof.sources.database.memory import allocations_table, memory_table
-from npuprof.sources.database.names import UNNAMED, TextsById
-from npuprof.sources.database.overlap import overlap_of
-from npuprof.sources.database.passthrough import rest_of
-from npuprof.sources.database.processes import read_processes
-from npuprof.sources.database.references import (
-    kernels_of_tasks,
+from npuprof.sources.database.analyzer import communication_statistics, step_times_table
+from npuprof.sources.database.checks import (
     note_gaps,
     note_lacking,
+    note_lost_sums,
+    note_lost_tables,
+    note_shape,
+)
+from npuprof.sources.database.communication import read_communication
+from npuprof.sources.database.connection import open_database
+from npuprof.sources.database.counters import counters_table
+from npuprof.sources.database.device import (
+    Tasks,
+    kernels_of_tasks,
+    kernels_table,
     note_undescribed,
     note_unlaunched,
+    read_tasks,
 )
-from npuprof.sources.database.versions import ReportDatabase, is_report, note_shape
+from npuprof.sources.database.host import HostCalls, read_framework
+from npuprof.sources.database.layout import DatabaseFiles, add_facts, describe_directory, kind_of
+from npuprof.sources.database.links import links_table
+from npuprof.sources.database.marks import marks_table
+from npuprof.sources.database.memory import allocations_table, memory_table
+from npuprof.sources.database.overlap import overlap_of
+from npuprof.sources.database.passthrough import rest_of
+from npuprof.sources.database.reader import UNNAMED, Reader
 from npuprof.sources.text.vendor_sums import add_listed_operators, check_collectives
 from npuprof.tables.info import Info
 from npuprof.tables.notes import Notes
 from npuprof.words.quantities import counted
 
-_Read: TypeAlias = Callable[[Database, TextsById], Mapping[str, pd.DataFrame | None]]
+_Read: TypeAlias = Callable[[Reader], Mapping[str, pd.DataFrame | None]]
 _ALONE: tuple[tuple[tuple[str, ...], _Read], ...] = (
-    (
-        ("operators", "python", "steps"),
-        lambda database, strings: read_framework(database, strings, read_processes(database)).tables,
-    ),
-    (("tasks",), lambda database, strings: {"tasks": read_tasks(database, strings, read_processes(database)).table}),
-    (("memory",), lambda database, strings: {"memory": memory_table(database, strings)}),
-    (("allocations",), lambda database, strings: {"allocations": allocations_table(database, strings)}),
-    (("counters",), lambda database, strings: {"counters": counters.counters_table(database, strings)}),
+    (("operators", "python", "steps"), lambda reader: read_framework(reader).tables),
+    (("tasks",), lambda reader: {"tasks": read_tasks(reader).table}),
+    (("memory",), lambda reader: {"memory": memory_table(reader)}),
+    (("allocations",), lambda reader: {"allocations": allocations_table(reader)}),
+    (("counters",), lambda reader: {"counters": counters_table(reader)}),
 )
 
 
@@ -75,12 +76,12 @@ class DatabaseReading(ResultReading):
         if self._layout.profile:
             path = self._layout.profile[0]
             with self.skip_unreadable(path), open_database(path, self.notes) as database:
-                self._read_profile(database)
+                self._read_profile(Reader(database))
         for earlier in self._layout.profile[1:]:
             self.notes.info(earlier.name, "an older database of the same result is not shown: load it by itself")
         for path in self._layout.analysis:
             with self.skip_unreadable(path), open_database(path, self.notes) as database:
-                self._read_analysis(database)
+                self._read_analysis(Reader(database))
         root = self._layout.root
         empty = f"{root} holds databases whose tables are all empty; export the result again"
         self.refuse_nothing(lambda: SourceError(empty))
@@ -96,8 +97,7 @@ class DatabaseReading(ResultReading):
             frames = {name: tables.empty(name) for name in names}
             for path in self._layout.profile[:1]:
                 with open_database(path, notes) as opened:
-                    database = _versioned(opened)
-                    _put(frames, make(database, TextsById(database, "STRING_IDS", "value")))
+                    _put(frames, make(Reader(opened)))
             return frames
 
         return {name: PartReader(partial(read, names, of)) for names, of in _ALONE for name in names} | {
@@ -109,58 +109,54 @@ class DatabaseReading(ResultReading):
         info = describe_directory(self._layout, notes)
         for path in (*self._layout.profile[:1], *self._layout.analysis):
             with open_database(path, notes) as opened:
-                database = _versioned(opened)
+                reader = Reader(opened)
                 if path not in self._layout.analysis:
-                    add_facts(info, database)
-                _put(frames, {"step_times": analyzer.step_times_table(database, _only_device(info))})
+                    add_facts(info, reader)
+                _put(frames, {"step_times": step_times_table(reader, _only_device(info))})
         return frames
 
-    def _read_profile(self, database: Database) -> None:
-        _refuse_others(database)
-        database = _versioned(database)
-        note_shape(database)
-        note_lacking(database)
-        add_facts(self.decoded.info, database)
-        strings = TextsById(database, "STRING_IDS", "value")
-        if not len(strings):
-            self.notes.warning(database.path.name, f"STRING_IDS is missing or empty: {UNNAMED}")
+    def _read_profile(self, reader: Reader) -> None:
+        _refuse_others(reader)
+        note_shape(reader)
+        note_lacking(reader)
+        add_facts(self.decoded.info, reader)
+        if not len(reader.strings):
+            reader.warn(f"STRING_IDS is missing or empty: {UNNAMED}")
         by_name = self.decoded.tables
-        processes = read_processes(database)
-        calls = read_framework(database, strings, processes)
+        calls = read_framework(reader)
         by_name.update(calls.tables)
-        tasks = read_tasks(database, strings, processes)
-        communication = read_communication(database, strings, tasks, processes)
-        marks, connections = marks_table(database, strings, tasks)
-        _put(by_name, {"api": api_table(database, strings, processes), "marks": marks, **communication})
+        tasks = read_tasks(reader)
         if len(tasks.table):
             by_name["tasks"] = tasks.table
-        self._device_tables(database, strings, tasks)
+        marks, connections = marks_table(reader, tasks)
+        api = reader.rows("CANN_API").in_order().build("api")
+        _put(by_name, {**read_communication(reader, tasks), "api": api, "marks": marks})
+        self._device_tables(reader, tasks)
         _put(
             by_name,
             {
-                "overlap": overlap_of(database, by_name),
-                "memory": memory_table(database, strings),
-                "allocations": allocations_table(database, strings),
-                "counters": counters.counters_table(database, strings),
+                "overlap": overlap_of(reader, by_name),
+                "memory": memory_table(reader),
+                "allocations": allocations_table(reader),
+                "counters": counters_table(reader),
             },
         )
         self._links(calls, connections)
-        self.decoded.statistics.update(rest_of(database, strings, KNOWN))
-        self._sums(database)
-        note_gaps(database, KNOWN)
-        note_lost_tables(database, self.decoded.info)
-        database.note_unread(KNOWN)
+        self.decoded.statistics.update(rest_of(reader))
+        self._sums(reader)
+        note_gaps(reader)
+        note_lost_tables(reader, self.decoded.info)
+        reader.note_unread()
 
-    def _device_tables(self, database: Database, strings: TextsById, tasks: Tasks) -> None:
+    def _device_tables(self, reader: Reader, tasks: Tasks) -> None:
         by_name = self.decoded.tables
-        note_unlaunched(database, tasks)
-        collectives = by_name.get("communication")
-        kernels = kernels_table(database, strings, tasks, collectives)
+        note_unlaunched(reader, tasks)
+        kernels = kernels_table(reader, tasks, by_name.get("communication"))
         if len(kernels):
             by_name["kernels"] = kernels
-            note_undescribed(database, tasks)
+            note_undescribed(reader, tasks)
         else:
-            kernels_of_tasks(database, self.decoded)
+            kernels_of_tasks(reader, self.decoded)
         _name_items(by_name)
 
     def _links(self, calls: HostCalls, marks: Int64) -> None:
@@ -170,36 +166,29 @@ class DatabaseReading(ResultReading):
         if "steps" in self.decoded.tables:
             assign_steps(self.decoded.tables, ("kernels", "communication"))
 
-    def _read_analysis(self, database: Database) -> None:
-        note_shape(database)
-        note_gaps(database, KNOWN)
+    def _read_analysis(self, reader: Reader) -> None:
+        note_shape(reader)
+        note_gaps(reader)
         level, collectives = self.decoded.info.options.get("level"), self.decoded.tables.get("communication")
-        note_lost_sums(database, communicates=level in (1, 2) and collectives is not None)
-        self._sums(database)
+        note_lost_sums(reader, communicates=level in (1, 2) and collectives is not None)
+        self._sums(reader)
 
-    def _sums(self, database: Database) -> None:
-        device = _only_device(self.decoded.info)
-        _put(self.decoded.tables, {"step_times": analyzer.step_times_table(database, device)})
-        self.decoded.statistics.update(analyzer.communication_statistics(database))
+    def _sums(self, reader: Reader) -> None:
+        _put(self.decoded.tables, {"step_times": step_times_table(reader, _only_device(self.decoded.info))})
+        self.decoded.statistics.update(communication_statistics(reader))
 
 
 def _only_device(info: Info) -> int | None:
     return info.devices[0] if info.devices else None
 
 
-def _versioned(database: Database) -> Database:
-    """Return a database in the present form."""
-    return ReportDatabase(database) if is_report(database.tables) else database
-
-
-def _refuse_others(database: Database) -> None:
-    kind = kind_of(database.tables)
-    path = database.path
+def _refuse_others(reader: Reader) -> None:
+    kind, path = kind_of(reader.database.tables), reader.database.path
     if kind == "cluster":
         raise SourceError(f"{path} is a database of a cluster's analysis, not of one run; load the rank's own result")
     if not kind:
         raise SourceError(
-            f"{path} is an SQLite database without any table of a profile ({counted(len(database.tables), 'table')}); "
+            f"{path} is an SQLite database without any table of a profile ({counted(len(reader.tables), 'table')}); "
             "if its tables were dropped, export the result again"
         )
 

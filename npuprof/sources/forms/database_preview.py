@@ -12,12 +12,11 @@ import pandas as pd
 
 from npuprof.errors import SourceError
 from npuprof.sources.base import Decoded
-from npuprof.sources.database import analyzer, counters
-from npuprof.sources.database.connection import Database, open_database
-from npuprof.sources.database.known_tables import KNOWN
+from npuprof.sources.database.connection import open_database
+from npuprof.sources.database.format import STEP_TIMES, TABLES
 from npuprof.sources.database.layout import DatabaseFiles
 from npuprof.sources.database.passthrough import is_of_run
-from npuprof.sources.database.versions import ReportDatabase, is_report
+from npuprof.sources.database.reader import Reader
 from npuprof.tables.notes import Notes
 
 # Tables of a database, and the tables of a profile that are built from them.
@@ -31,9 +30,13 @@ _ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("MEMORY_RECORD", "NPU_MODULE_MEM"), ("memory",)),
     (("OP_MEMORY",), ("allocations",)),
     (("MSTX_EVENTS", "GC_RECORD"), ("marks",)),
-    ((analyzer.STEP_TIMES,), ("step_times",)),
+    ((STEP_TIMES,), ("step_times",)),
 )
-_PRESENT = ((tuple(counters.READ), "counters"), (("NPU_OP_MEM",), "allocations"), (("STEP_TIME",), "steps"))
+_PRESENT = (
+    (tuple(table.name for table in TABLES.values() if table.samples), "counters"),
+    (("NPU_OP_MEM",), "allocations"),
+    (("STEP_TIME",), "steps"),
+)
 _SPANS = ("TASK", "CANN_API")
 _SECOND_NS = 1_000_000_000
 
@@ -75,20 +78,21 @@ def are_apart(first: tuple[int, int] | None, second: tuple[int, int] | None) -> 
 
 def _more_in(path: Path, text: Decoded, notes: Notes) -> bool:
     with open_database(path, notes) as opened:
-        database = ReportDatabase(opened) if is_report(opened.tables) else opened
-        if are_apart(extent(text.tables), _extent(database)):
+        reader = Reader(opened)
+        if are_apart(extent(text.tables), _extent(reader)):
             return True
-        if any(database.count(name) for name in database.tables if is_of_run(name, KNOWN)):
+        if any(reader.count(name) for name in reader.tables if is_of_run(name)):
             return True  # statistics
         if any(
-            database.count(table) and not len(text.statistics.get(name, ()))
-            for name, table in analyzer.TABLE_OF.items()
+            reader.count(table.name) and not len(text.statistics.get(table.statistic, ()))
+            for table in TABLES.values()
+            if table.statistic
         ):
             return True
-        counted = [(sum(map(database.count, theirs)), ours) for theirs, ours in _ROWS]
+        counted = [(sum(map(reader.count, theirs)), ours) for theirs, ours in _ROWS]
         if any(_lacks(text, count, ours) for count, ours in counted):
             return True
-        return any(not len(text.tables.get(name, ())) and any(map(database.count, theirs)) for theirs, name in _PRESENT)
+        return any(not len(text.tables.get(name, ())) and any(map(reader.count, theirs)) for theirs, name in _PRESENT)
 
 
 def _lacks(text: Decoded, count: int, names: tuple[str, ...]) -> bool:
@@ -96,8 +100,8 @@ def _lacks(text: Decoded, count: int, names: tuple[str, ...]) -> bool:
     return bool(count) and (not ours or any(name in text.derived for name in names) or far_more(count, ours))
 
 
-def _extent(database: Database) -> tuple[int, int] | None:
-    if isinstance(database, ReportDatabase):  # its times have another origin, and may be rounded texts
+def _extent(reader: Reader) -> tuple[int, int] | None:
+    if reader.is_older:  # its times have another origin, and may be rounded texts
         return None
-    bounds = [limits for table in _SPANS if (limits := database.bounds(table, "startNs")) is not None]
+    bounds = [limits for table in _SPANS if (limits := reader.bounds(table, "startNs")) is not None]
     return (min(low for low, _ in bounds), max(high for _, high in bounds)) if bounds else None

@@ -24,6 +24,7 @@ from npuprof.sources.columns.steps import assign_steps
 from npuprof.sources.database.analyzer import communication_statistics, step_times_table
 from npuprof.sources.database.connection import open_database
 from npuprof.sources.database.layout import ANALYSIS
+from npuprof.sources.database.reader import Reader
 from npuprof.sources.framework import reader_of
 from npuprof.sources.framework.clock import framework_clock
 from npuprof.sources.framework.correlation import launch_links
@@ -214,9 +215,10 @@ def _add_database(path: Path, decoded: Decoded, result: Decoded) -> None:
     devices = decoded.info.devices
     try:
         with open_database(path, decoded.notes) as database:
-            times = step_times_table(database, devices[0] if len(devices) == 1 else None)
+            reader = Reader(database)
+            times = step_times_table(reader, devices[0] if len(devices) == 1 else None)
             if times is not None:
                 result.tables.setdefault("step_times", times)
-            result.statistics = {**communication_statistics(database), **result.statistics}
+            result.statistics = {**communication_statistics(reader), **result.statistics}
     except SourceError as error:
         decoded.notes.error(ANALYSIS, str(error))

@@ -15,7 +15,7 @@ from npuprof.errors import SourceError
 from npuprof.sources.columns.builders import ABSENT
 from npuprof.sources.database import connection
 from npuprof.sources.database.connection import _DIGITS, _WHOLE, is_database, open_database
-from npuprof.sources.database.names import TextsById
+from npuprof.sources.database.reader import Reader
 from npuprof.tables.notes import Notes
 from tests.budget import examples
 from tests.sources.database.maker import START_NS, Maker, checksum
@@ -196,7 +196,7 @@ def test_damage_anywhere_gives_rows_or_an_error_of_ours(
     path.write_bytes(content)
     with suppress(SourceError), open_database(path, Notes()) as database:
         assert len(database.rows("T", ["a"])["a"]) <= 100_000
-        TextsById(database, "STRING_IDS", "value")
+        Reader(database).strings.text(1)
 
 
 @pytest.mark.parametrize("expression", [_WHOLE, _DIGITS])
@@ -218,7 +218,7 @@ def test_a_name_without_a_text_is_absent_and_reported(tmp_path: Path) -> None:
     known, nothing = maker.text("known"), maker.text("N/A")
     notes = Notes()
     with open_database(maker.close(), notes) as database:
-        column = TextsById(database, "STRING_IDS", "value").column(np.array([known, nothing, 99, 99, ABSENT]))
+        column = Reader(database).strings.column(np.array([known, nothing, 99, 99, ABSENT]))
     assert column.astype(object).tolist()[0] == "known"
     assert list(column.codes) == [0, -1, -1, -1, -1]
     assert notes.to_frame()["count"].tolist() == [2]
@@ -228,4 +228,4 @@ def test_long_texts_are_cut(tmp_path: Path) -> None:
     maker = _maker(tmp_path)
     number = maker.text("x" * 300_000)
     with open_database(maker.close(), Notes()) as database:
-        assert len(TextsById(database, "STRING_IDS", "value").text(number) or "") == 64 << 10
+        assert len(Reader(database).strings.text(number) or "") == 64 << 10

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from npuprof.sources.database import intervals
-from npuprof.sources.database.intervals import pairs_of
+from npuprof.sources.database import host
+from npuprof.sources.database.host import pairs_of
 from npuprof.tables.notes import Notes
 
 
@@ -18,7 +18,7 @@ def test_every_wanted_key_is_paired_with_every_row_that_has_it() -> None:
 
 
 def test_key_of_many_rows_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intervals, "_ENOUGH_PAIRS", 0)
+    monkeypatch.setattr(host, "_ENOUGH_PAIRS", 0)
     same, notes = np.ones(1000, np.int64), Notes()
     which, rows = pairs_of(same, same, notes)
     assert len(which) == len(rows) == 8000

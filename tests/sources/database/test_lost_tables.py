@@ -13,8 +13,9 @@ import pytest
 import npuprof
 from npuprof.profiles.profile import Profile
 from npuprof.sources import database
+from npuprof.sources.database.checks import note_lost_sums, note_lost_tables
 from npuprof.sources.database.connection import open_database
-from npuprof.sources.database.lost_tables import note_lost_sums, note_lost_tables
+from npuprof.sources.database.reader import Reader
 from npuprof.tables.info import Info
 from npuprof.tables.notes import Notes
 from tests.sources.database.maker import Maker, add_launches
@@ -81,7 +82,7 @@ def test_tables_that_the_options_call_for_are_named(tmp_path: Path, options: dic
     for wanted in ({}, options):
         notes = Notes()
         with open_database(path, notes) as opened:
-            note_lost_tables(opened, Info(collector="torch_npu", options=wanted, rank=3))
+            note_lost_tables(Reader(opened), Info(collector="torch_npu", options=wanted, rank=3))
         messages[bool(wanted)] = notes.to_frame()["message"].tolist()
     assert not any(text.startswith(table) for text in messages[False])
     assert any(text.startswith(f"{table} is missing or empty, though the options") for text in messages[True])
@@ -94,7 +95,7 @@ def test_sums_that_are_written_together_are_named(tmp_path: Path, table: str) ->
         maker.table(name, "step", [(1,)] if name != table else [])
     path, notes = maker.close({}), Notes()
     with open_database(path, notes) as opened:
-        note_lost_sums(opened, communicates=False)
+        note_lost_sums(Reader(opened), communicates=False)
     (message,) = notes.to_frame()["message"]
     assert message.startswith(f"{table} is missing or empty")
 
@@ -102,9 +103,9 @@ def test_sums_that_are_written_together_are_named(tmp_path: Path, table: str) ->
 def test_at_level_0_there_are_no_sums_over_communication(tmp_path: Path) -> None:
     path, notes = Maker(tmp_path / "analysis.db").table("StepTraceTime", "step", [(1,)]).close({}), Notes()
     with open_database(path, notes) as opened:
-        note_lost_sums(opened, communicates=False)
+        note_lost_sums(Reader(opened), communicates=False)
         assert not len(notes)
-        note_lost_sums(opened, communicates=True)
+        note_lost_sums(Reader(opened), communicates=True)
     assert len(notes) == len(_SUMS) - 1
 
 

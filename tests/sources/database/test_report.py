@@ -14,7 +14,7 @@ import npuprof
 from npuprof import tables
 from npuprof.errors import SourceError
 from npuprof.sources import database
-from npuprof.sources.database.versions import rounded
+from npuprof.sources.database.reader import rounded
 from tests.sources.database.maker import ENUMS, PID, Maker, thread
 
 BASE_NS = 1_577_808_000_000_000_000  # 2020 in Beijing: what the times of these files count from

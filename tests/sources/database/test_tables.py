@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 
 import npuprof
 from npuprof import tables
-from npuprof.arrays import Records
 from npuprof.sources import database
 from npuprof.sources.base import Decoded
-from npuprof.sources.database import known_tables
-from npuprof.sources.database.connection import Database
+from npuprof.sources.database import format as declared
 from tests.sources.database.known_tables import COUNTERS, FACTS, JOINED, TABLES, Row
-from tests.sources.database.maker import Maker, add_launches, at, framework_database, thread
+from tests.sources.database.maker import Maker, add_launches, at, thread
 
 
 def _read(tmp_path: Path, name: str, columns: str, row: Row) -> Decoded:
@@ -62,8 +58,8 @@ def test_a_table_has_its_place(tmp_path: Path, table: str) -> None:
 
 def test_each_table_that_is_known_is_tested() -> None:
     with_place = {name for name, (_, _, place) in TABLES.items() if place.rpartition(".")[2] != name.lower()}
-    assert {*COUNTERS, *with_place, *JOINED, *FACTS} == known_tables.KNOWN, (
-        "tests/sources/database/known_tables.py needs a row of each table of sources/database/known_tables.py"
+    assert {*COUNTERS, *with_place, *JOINED, *FACTS} == set(declared.TABLES), (
+        "tests/sources/database/known_tables.py needs a row of each table of sources/database/format.py"
     )
 
 
@@ -231,27 +227,3 @@ def test_times_in_another_unit_are_reported(tmp_path: Path, unit: str, times: in
     said = notes["message"].str.contains(f"in {unit}: starts and durations may be {times:,} times too small")
     told = notes[said].set_index("message")["count"]
     assert [(message.split(":")[0], count) for message, count in told.items()] == [("TASK", 5), ("CANN_API", 5)]
-
-
-def test_each_column_that_is_read_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: set[tuple[str, str]] = set()
-    rows, records = Database.rows, Database.records
-
-    def rows_read(self: Database, table: str, whole: Sequence[str], floats: Sequence[str] = ()) -> dict[str, Records]:
-        read.update((table, column) for column in (*whole, *floats))
-        return rows(self, table, whole, floats)
-
-    def records_read(self: Database, table: str, columns: Sequence[str], limit: int) -> list[tuple[Any, ...]]:
-        read.update((table, column) for column in columns)
-        return records(self, table, columns, limit)
-
-    monkeypatch.setattr(Database, "rows", rows_read)
-    monkeypatch.setattr(Database, "records", records_read)
-    database.read(framework_database(tmp_path / "ascend_pytorch_profiler_0.db"))
-    assert {table for table, _ in read} >= {"TASK", "PYTORCH_API", "NPU_INFO", "HBM"}
-    for table, column in sorted(read):
-        listed = known_tables.columns(table)
-        assert listed is not None, f"{table} is read, but not listed in sources/database/known_tables.py"
-        assert column in {name for names in (*listed[0], *listed[1]) for name in names.split("|")}, (
-            f"{table}.{column} is read, but not listed in sources/database/known_tables.py"
-        )
