@@ -290,7 +290,7 @@ class _Reader:
         rest = text[kept:]
         self._damaged |= self._lose(rest) > 0
         if not (_END_OF_OBJECT if wrapped else _END_OF_LIST).search(rest):
-            cut = "its end is incomplete: a stopped export or a cut file; the number of lost events is unknown"
+            cut = "its end is incomplete: a stopped export or a cut file; the number of missing events is unknown"
             self._notes.warning(self._path.name, cut, lacks=ANY)
         return events
 
