@@ -1,4 +1,4 @@
-"""The command line: ``npuprof demo``, ``open``, ``advise``, ``compare``, ``run`` and ``doctor``."""
+"""The command line: ``npuprof demo``, ``open``, ``advise``, ``compare``, ``mcp``, ``run`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -107,6 +107,17 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_compare(commands)
 
+    mcp = commands.add_parser(
+        "mcp",
+        help="serve the runs of a folder to an assistant, over stdio",
+        description="Serve the runs below a folder to an assistant, by the Model Context Protocol over stdio: an "
+        "editor or another client starts this command. It only reads, and nothing outside of the folder.",
+    )
+    mcp.add_argument("folder", type=Path, nargs="?", default=Path(), help="what is served (the working directory)")
+    mcp.add_argument("--no-source", action="store_true", help="serve the numbers of lines without the text of the code")
+    mcp.add_argument("--sql-seconds", type=float, default=20.0, help="longest query of SQL (%(default)g)")
+    mcp.set_defaults(run=_mcp)
+
     # Its words are read as those of the magic are; without a prefix, none of them is an option here.
     run = commands.add_parser("run", help="run and profile a program, or its ranks", add_help=False, prefix_chars="\0")
     run.add_argument("words", nargs=argparse.REMAINDER, help="options, the script, and its arguments")
@@ -165,6 +176,13 @@ def _open(parsed: argparse.Namespace) -> int:
         _say(f"\nOne of them: {own_command('open', parsed.path / profile.info['path'].iloc[0])}")
     if parsed.html is not None:
         _say(f"\nThe whole report, one self-contained file: {profile.to_html(parsed.html)}")
+    return 0
+
+
+def _mcp(parsed: argparse.Namespace) -> int:
+    from npuprof.assistant import serve
+
+    serve(parsed.folder, with_source=not parsed.no_source, sql_s=parsed.sql_seconds)
     return 0
 
 

@@ -477,14 +477,19 @@ class Profile(LongText, ProfileAnnotations, ProfileSelection, ProfileReplay, Pro
         It has what was recorded, and what is missing, and the findings with their gain, evidence and lines. Home
         folders, users and hosts are shortened, and names from the recording stand as data.
         """
-        return "\n\n".join(self._markdown())
+        return f"{self._described()}\n\n{self._advised_text()}"
 
-    def _markdown(self, first: int = 1) -> tuple[str, str]:
-        """Return the recorded data and the findings from number `first` on, as Markdown."""
-        from npuprof.report.markdown import advised, described_run
+    def _described(self) -> str:
+        """Return the recorded data as Markdown."""
+        from npuprof.report.markdown import described_run
 
-        advice = self.advice()
-        return described_run(self.info, self.tables, self.notes), advised(advice, self._report.codes, first=first)
+        return described_run(self.info, self.tables, self.notes)
+
+    def _advised_text(self, first: int = 1) -> str:
+        """Return the findings from number `first` on, as Markdown."""
+        from npuprof.report.markdown import advised
+
+        return advised(self.advice(), self._report.codes, first=first)
 
     @property
     def _table_names(self) -> Sequence[str]:

@@ -696,18 +696,23 @@ class ProfileSet(LongText, Exports):
 
         See :meth:`Profile.to_markdown`. Of a set that is too large to read for it, it lists the runs.
         """
-        return "\n\n".join(self._markdown(is_read=self._is_seen_at_once()))
+        return f"{self._described()}\n\n{self._advised_text(is_read=self._is_seen_at_once())}"
 
-    def _markdown(self, first: int = 1, *, is_read: bool = True) -> tuple[str, str]:
-        """Return which ranks there are, and the findings from number `first` on, as Markdown."""
-        from npuprof.report.markdown import advised, described_set, reported
+    def _described(self) -> str:
+        """Return which ranks there are, as Markdown."""
+        from npuprof.report.markdown import described_set
+
+        return described_set(self._merged_info(), self.info, self.absent, self.notes)
+
+    def _advised_text(self, first: int = 1, *, is_read: bool = True) -> str:
+        """Return the findings from number `first` on, as Markdown; of runs that are no job, what they are."""
+        from npuprof.report.markdown import advised, reported
 
         try:
             said = advised(self.advice(), first=first) if is_read else ""
         except NpuprofError:  # without ranks, runs are no job
             said = ""
-        recorded = described_set(self._merged_info(), self.info, self.absent, self.notes)
-        return recorded, said or reported(self._report(), [self._merged_info()])
+        return said or reported(self._report(), [self._merged_info()])
 
     def _all_figures(self) -> dict[str, go.Figure]:
         if len(self._runs.entries) <= job.FEW:

@@ -48,7 +48,7 @@ def test_report_has_findings_within_sixty_lines() -> None:
     assert "`run.notes`" in text
 
 
-def _without_code(text: str) -> str:
+def without_code(text: str) -> str:
     """Markdown without blocks and spans of code, in which nothing acts."""
     kept, fence = [], ""
     for line in text.splitlines():
@@ -70,7 +70,7 @@ def test_hostile_names_do_not_act() -> None:
         notes.warning(name, f"{name} is cut")
     text = profile(notes, _HOSTILE, name=_IMAGE, failed=f"ValueError: {_IMAGE}").to_markdown()
     assert not {"\x1b", "\u202e"} & set(text)
-    acting = _without_code(text)
+    acting = without_code(text)
     assert "evil.example" in acting
     assert not re.search(r"(?<!\\)\]\(|(?<!\\)!?\[|(?<!\\)<img|://|www\.|^\s*# ", acting, re.MULTILINE)
 
@@ -113,7 +113,7 @@ def test_comparison_says_what_changed() -> None:
     text = (run([[("MatMul", "2,2", 5_000)]] * 3) - run([[("MatMul", "2,2", 9_000)]] * 3)).to_markdown()
     assert len(text.splitlines()) <= 60
     assert "Parts of a step" in text
-    _without_code(text)
+    without_code(text)
 
 
 @pytest.mark.slow
