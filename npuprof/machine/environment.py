@@ -32,8 +32,10 @@ def own_version() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of npuprof and Python; a collector adds those of its front end."""
-    return {"npuprof": own_version(), "python": platform.python_version()}
+    """Return the versions of npuprof, Python and an imported torch; a collector adds those of its front end."""
+    torch = getattr(sys.modules.get("torch"), "__version__", None)
+    of_torch = {} if torch is None else {"torch": str(torch)}
+    return {"npuprof": own_version(), "python": platform.python_version(), **of_torch}
 
 
 def describe() -> dict[str, str]:

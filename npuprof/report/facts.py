@@ -155,6 +155,8 @@ def nothing_text(summary: Summary, info: Info, notes: pd.DataFrame | None = None
     if notes is not None and ((notes["severity"] == "error") & (notes["source"] == info.collector)).any():
         return f"Nothing was recorded of {on}: {info.collector} failed, as its error says."
     remedy = "use arrays of npuprof.simulator.npu" if info.simulated else "move the model and its inputs to it"
+    if "torch" in info.versions and "torch_npu" not in info.versions:
+        remedy += ", or add --collector kineto to record torch on the CPU"
     return f"Nothing was recorded of {on}: {remedy}."
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -88,3 +91,21 @@ def test_an_empty_export_of_stacks_is_told(tmp_path: Path) -> None:
         sum(range(1_000))
     with pytest.warns(NpuprofWarning, match="is empty: no call of this run has any self_npu_time_total"):
         prof.export_stacks(tmp_path / "stacks.txt", metric="self_npu_time_total")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("imports", "told"), [("import torch, ", True), ("import ", False)])
+def test_tells_torch_on_the_cpu_of_kineto(tmp_path: Path, imports: str, told: bool) -> None:
+    (tmp_path / "torch.py").write_text("__version__ = '2.13.0'\n")
+    code = f"{imports}npuprof\nwith npuprof.profile(output='out') as session:\n    pass\nprint(session.result)\n"
+    path = os.pathsep.join([str(Path(__file__).parents[2]), str(tmp_path)])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Nothing was recorded of the simulated NPU" in done.stdout
+    assert ("add --collector kineto" in done.stdout) == told
