@@ -180,6 +180,12 @@ _MEASURED: Mapping[str, tuple[str, ...]] = {
         "a noise of 1 to 20 % of each piece of computing",
         "Faults count that alone cost 2 % of the step",
     ),
+    "assistant": (
+        "Within two calls and 4,000 characters of an answer, npuprof answered 16 of 16",
+        "10 of 10 about the runs. `msprof-mcp` 0.1.8, asked with",
+        "for each question, answered 2 of 16",
+        "A tool list is 9,900 characters long here, and 23,500 there",
+    ),
     "processes": (
         "0.22 s of CPU of its own with torch and 0.17 s with the simulated NPU",
         "of a Python process that imports no front end, 0.013 s",
@@ -206,6 +212,7 @@ _OTHERWISE: Mapping[str, Mapping[str, str]] = {
         r"the 95 % quantile is between the exact 94 and 96 % quantiles": "tests/analysis/test_digests.py",
     },
     "advice": {
+        r"as at most 60 lines of Markdown": "tests/report/test_markdown.py",
         r"m \+ max\(5 x 1\.4826 MAD, 0\.2 m\)": "tests/advice/test_outliers.py",
         r"less than 80 % of it": "tests/advice/test_outliers.py",
         r"Of 60 generated jobs.*?(?=Pipelines and tensor)": "printed by tests.benchmarks.bench_overlapped",
@@ -218,6 +225,12 @@ _OTHERWISE: Mapping[str, Mapping[str, str]] = {
             "tests/test_cli.py"
         ),
         r"if the 95 % interval of its mean|its 95 % interval": "compare.md states the level, and is tested above",
+    },
+    "assistant": {
+        r"at most 8,000 characters|ends after 20 s|2 GB of memory, or 1,000 rows": "tests/assistant/test_server.py",
+        r"in November 2026": "when the clients' documentation was read",
+        r"computes 30 % longer": "tests/benchmarks/bench_assistant.py",
+        r"No answer may take more than 5 s, nor the server more than 2 GiB": "tests/assistant/test_large.py",
     },
     "viewers": {r"JupyterLab 4, Notebook 7|JupyterLab 4 and Notebook 7": "releases"},
     "processes": {},
