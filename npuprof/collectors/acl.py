@@ -47,13 +47,7 @@ class AclCollector:
         self._handles = itertools.count(1)  # pyACL's ids may start at 0, which here means "none"
 
     def load(self) -> ModuleType:
-        """Import pyACL.
-
-        Raises
-        ------
-        FrontEndAbsentError
-            If it is not installed or its import fails.
-        """
+        """Import pyACL."""
         try:
             acl = importlib.import_module("acl")
         except (ImportError, OSError, RuntimeError) as error:

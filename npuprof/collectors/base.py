@@ -15,21 +15,11 @@ from npuprof.recordings.clock import Clock, SystemClock
 
 
 class Collector(Protocol):
-    """The driver of a native front end.
+    """The driver of a native front end."""
 
-    Attributes
-    ----------
-    name
-        The value of ``--collector``.
-    simulated
-        Whether it records the embedded simulated NPU.
-    stops_on_any_thread
-        Whether another thread may stop it, so that an interrupt need not wait for the stop.
-    """
-
-    name: str
-    simulated: bool
-    stops_on_any_thread: bool
+    name: str  # the value of `--collector`
+    simulated: bool  # whether it records the embedded simulated NPU
+    stops_on_any_thread: bool  # whether another thread may stop it, so that an interrupt need not wait for the stop
 
     def check(self, options: Options) -> None:
         """Raise an OptionsError for unsupported options, and a FrontEndAbsentError if a needed front end is missing."""

@@ -46,12 +46,8 @@ def flush(stop: Callable[[], None], hold: Callable[[], Callable[[], None]], *, a
 
     Parameters
     ----------
-    stop
-        Stops the collector.
     hold
         Called if the wait ends before the stop: reserves the collector, and returns the function that releases it.
-    apart
-        Whether the collector may be stopped on any thread.
     """
     with patience(_WHAT):
         if apart:

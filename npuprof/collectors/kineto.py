@@ -49,13 +49,7 @@ class KinetoCollector:
         self._others = OtherProfilers(self.stop, "torch")
 
     def load(self) -> ModuleType:
-        """Import torch.
-
-        Raises
-        ------
-        FrontEndAbsentError
-            If it is not installed or its import fails.
-        """
+        """Import torch."""
         try:
             torch = importlib.import_module("torch")
             importlib.import_module("torch.profiler")

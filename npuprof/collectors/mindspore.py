@@ -63,13 +63,7 @@ class MindSporeCollector:
         self._handles = itertools.count(1)
 
     def load(self) -> ModuleType:
-        """Import MindSpore.
-
-        Raises
-        ------
-        FrontEndAbsentError
-            If it is not installed, its import fails, or it has no profiler.
-        """
+        """Import MindSpore."""
         try:
             mindspore = importlib.import_module("mindspore")
             profiler = importlib.import_module("mindspore.profiler")

@@ -96,11 +96,6 @@ def known_arguments(options: Options, known_names: Collection[str]) -> dict[str,
     """Return all arguments under the names that a release knows.
 
     `known_names` holds the parameters of ``profile`` and ``_ExperimentalConfig``, or of the older ``Profiler``.
-
-    Raises
-    ------
-    OptionsError
-        If the release has no parameter for a requested option.
     """
     default = Options(level=options.level, activities=options.activities, collector=options.collector)
     usual = {**config_arguments(default), **profile_arguments(default)}

@@ -30,19 +30,7 @@ _END_S = 10.0
 
 
 class MsprofProcess:
-    """A running msprof.
-
-    Parameters
-    ----------
-    command
-        The program and its arguments.
-    echo
-        Called with each piece of its output.
-    takes_words
-        Whether it reads commands from standard input, as an attached msprof does.
-    keeps
-        File descriptors that it inherits.
-    """
+    """A running msprof."""
 
     def __init__(
         self,
@@ -101,13 +89,7 @@ class MsprofProcess:
                 self._news.notify_all()
 
     def ask(self, word: str, answer: re.Pattern[str], timeout_s: float) -> re.Match[str]:
-        """Send a command and wait for the answer.
-
-        Raises
-        ------
-        CollectorError
-            If msprof ends or does not answer in time; the message quotes its output.
-        """
+        """Send a command and wait for the answer."""
         with self._news:
             place = self._dropped + len(self._output)
         self._print(word)
@@ -192,13 +174,7 @@ _STOPPED = re.compile(r"stop success|stop fail|profiling has not started", re.IG
 
 
 def find() -> Path:
-    """Return the path of msprof.
-
-    Raises
-    ------
-    FrontEndAbsentError
-        If it is not installed.
-    """
+    """Return the path of msprof."""
     tool = cann.msprof()
     if tool is None:
         raise FrontEndAbsentError(

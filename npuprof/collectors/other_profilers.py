@@ -22,15 +22,7 @@ STARTS_OF_TORCH = (
 
 
 class OtherProfilers:
-    """Ends a recording before another profiler begins.
-
-    Parameters
-    ----------
-    stop
-        Stops the recording; it may raise a CollectorError.
-    title
-        Whose profiler it is, in words.
-    """
+    """Ends a recording before another profiler begins."""
 
     def __init__(self, stop: Callable[[], None], title: str) -> None:
         self._stop, self._title = stop, title
@@ -40,17 +32,7 @@ class OtherProfilers:
         self._lack = ""
 
     def watch(self, *starts: tuple[Any, str], records: bool, recorder: object = None) -> None:
-        """Be there when one begins; with `recorder` the recording ends only on this thread, which began it.
-
-        Parameters
-        ----------
-        *starts
-            What begins one: a module or its name, or a class, and the name of its function.
-        records
-            Whether something is recorded already, which then is not whole.
-        recorder
-            The object that records: methods of others like it begin another one.
-        """
+        """Be there when one begins; with `recorder` the recording ends only on this thread, which began it."""
         self._records, self._lack, self._thread = records, "", threading.get_ident()
         for place, name in starts:
             home = import_module(place) if isinstance(place, str) else place

@@ -67,8 +67,6 @@ class PythonStacks:
 
     Parameters
     ----------
-    interval_s
-        Seconds between two samples; a ValueError is raised unless positive.
     clock
         Stamps the samples: ``realtime_ns`` once, ``monotonic_raw_ns`` from then on. Where an NPU is emulated, the clock
         also triggers a sample around each wait that it skips.
@@ -102,17 +100,7 @@ class PythonStacks:
         return self._journal.outage
 
     def start(self) -> None:
-        """Start sampling.
-
-        Raises
-        ------
-        SessionError
-            If sampling is running.
-        CollectorError
-            If the system cannot start a thread.
-        OSError
-            If the journal cannot be created.
-        """
+        """Start sampling."""
         with self._owner:
             if self._running:
                 raise SessionError("the Python stacks are already being sampled: stop() them first")
@@ -153,13 +141,6 @@ class PythonStacks:
         innermost function of the user), the tree of stacks (``node_parent``, ``node_frame``), the frames
         (``frame_file``, ``frame_line``, ``frame_function``, ``frame_module``), the times of all samples
         (``sample_ns``), and ``stopped_ns``.
-
-        Raises
-        ------
-        SessionError
-            If sampling is running, or was never started.
-        NpuprofError
-            If the file cannot be written.
         """
         list_files.write(path, self.columns(), _ARROW_TYPES)
         self._journal.remove()
@@ -169,13 +150,7 @@ class PythonStacks:
         return [] if self._sampler is None else self._sampler.frames()
 
     def columns(self) -> Columns:
-        """Return the columns of the file that :meth:`write` writes.
-
-        Raises
-        ------
-        SessionError
-            If sampling is running, or was never started.
-        """
+        """Return the columns of the file that :meth:`write` writes."""
         if self._running or self._sampler is None:
             raise SessionError("there are no Python stacks to write: start() and stop() the sampling first")
         return self._sampler.columns()

@@ -69,13 +69,6 @@ def choose(name: str, code: str = "") -> Choice:
     installed framework. It never falls back to the simulated NPU while one of them is in use: a broken installation
     must be mended, not hidden behind simulated times. Torch's profiler, the simulated NPU next to a real one, and
     msprof are chosen by name only.
-
-    Parameters
-    ----------
-    name
-        The value of ``--collector``.
-    code
-        The text of the cell to profile, if known.
     """
     if name != "auto":
         return Choice(make(name), "asked for")
@@ -102,13 +95,7 @@ def choose(name: str, code: str = "") -> Choice:
 
 
 def why_absent(name: str) -> str:
-    """Return why a front end cannot be used here; empty if it is installed. Nothing is imported.
-
-    Parameters
-    ----------
-    name
-        A front end, as ``--collector`` names it.
-    """
+    """Return why a front end cannot be used here; empty if it is installed. Nothing is imported."""
     if name == "msprof":
         from npuprof.machine import cann
 

@@ -58,13 +58,7 @@ class TensorFlowCollector:
         self._warned_of_marks = False
 
     def load(self) -> Any:
-        """Import the class of the window.
-
-        Raises
-        ------
-        FrontEndAbsentError
-            If the adapter is not installed or its import fails.
-        """
+        """Import the class of the window."""
         try:
             return importlib.import_module("npu_bridge.profiler.profiler").Profiler
         except (ImportError, OSError, RuntimeError, AttributeError) as error:

@@ -52,17 +52,10 @@ def build(options: Options, chip: str = "", *, training: bool = True) -> str:
 
     Parameters
     ----------
-    options
-        The options. The activity ``cpu`` is left to npuprof's session.
     chip
         The name of the chip, such as ``Ascend910B3``; without it, metrics of any chip are allowed.
     training
         Whether it is a training session, for which the vendor requires the iteration trace with task times.
-
-    Raises
-    ------
-    OptionsError
-        If TensorFlow does not support an option.
     """
     capabilities.check("tensorflow", options)
     if "npu" not in options.activities:
@@ -108,11 +101,6 @@ def check(plain: str | Mapping[str, Any], chip: str = "", *, training: bool = Tr
     """Check a ``profiling_options`` object or JSON text, and return the object.
 
     `chip` and `training` are those of :func:`build`.
-
-    Raises
-    ------
-    OptionsError
-        If a key is unknown, a value is not allowed, or two conflict.
     """
     if isinstance(plain, str):
         try:

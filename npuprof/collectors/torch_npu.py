@@ -59,13 +59,7 @@ class TorchNpuCollector:
         self._others = OtherProfilers(self.stop, "torch or torch_npu")
 
     def load(self) -> ModuleType:
-        """Import torch_npu.
-
-        Raises
-        ------
-        FrontEndAbsentError
-            If it is not installed or its import fails, for example without CANN.
-        """
+        """Import torch_npu."""
         try:
             importlib.import_module("torch")
             torch_npu = importlib.import_module("torch_npu")

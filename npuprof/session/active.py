@@ -53,16 +53,8 @@ class ActiveRun(RecordedRun):
 
     Parameters
     ----------
-    collector, options, clock
-        As in :class:`npuprof.session.session.Session`.
-    title
-        The holder of the profiler, for the message that refuses another start.
-    reason
-        Why this collector was chosen.
     schedule
         The numbers of the session's schedule; empty without a schedule or for a custom function.
-    cell
-        The cell that is profiled, if it is one.
 
     Attributes
     ----------
@@ -428,11 +420,6 @@ def reserve(holder: str) -> Callable[[], None]:
     ----------
     holder
         The message for a start that is refused meanwhile: who holds the profiler, and what to do.
-
-    Raises
-    ------
-    SessionBusyError
-        If a run is collecting, or the profiler is reserved already.
     """
     global _reserved
     with _process_lock:

@@ -39,12 +39,6 @@ def run_application(
 
     Parameters
     ----------
-    program
-        A Python script or an executable, and its arguments.
-    options
-        The options.
-    echo
-        Called with each piece of output of the program and of msprof.
     timeout_s, clock
         Seconds after which both are ended, as by an interrupt; by default never. The source of timestamps.
 
@@ -52,13 +46,6 @@ def run_application(
     -------
     Recording
         With the ``PROF_*`` directories of msprof; `failed` is set if the program failed.
-
-    Raises
-    ------
-    OptionsError
-        If msprof does not support an option, or the program does not exist.
-    CollectorError
-        If msprof is absent, fails or leaves no data; the message quotes its output.
     """
     options, clock = options or Options(collector="msprof"), clock or SystemClock()
     if options.collector not in _COLLECTORS:
@@ -137,13 +124,7 @@ def _check(options: Options) -> None:
 
 
 def command(program: Sequence[str]) -> list[str]:
-    """Return the words of a command; a script runs with this Python.
-
-    Raises
-    ------
-    OptionsError
-        If there is no program, or it does not exist.
-    """
+    """Return the words of a command; a script runs with this Python."""
     if not program:
         raise OptionsError("there is no program to run: give a script and its arguments")
     path = Path(program[0]).expanduser()

@@ -224,17 +224,7 @@ class _Call:
 
 
 def ask(sockets: Mapping[int, Path], command: str, job: Path, patience_s: float) -> dict[int, str]:
-    """Send a command to workers, and return the answers by process; empty where one did not answer in time.
-
-    Parameters
-    ----------
-    sockets
-        The socket of each process.
-    command, job
-        The command, and the folder of the job.
-    patience_s
-        How long to wait for all of them.
-    """
+    """Send a command to workers, and return the answers by process; empty where one did not answer in time."""
     answers = dict.fromkeys(sockets, "")
     request = json.dumps({"command": command, "job": str(job.absolute())}).encode() + b"\n"
     with selectors.DefaultSelector() as waiting:

@@ -83,18 +83,8 @@ class ChildProcess:
 
     Parameters
     ----------
-    folder, job
-        The folder of the job, and what its file has.
-    make
-        Returns a session with options.
-    cell
-        The cell that started this process by a fork, whose functions it may run.
-    samples
-        Whether it samples stacks, since its framework recorded them when it was forked.
     control
         The folder in which it listens for later cells if it is a worker; None if nobody calls.
-    idle
-        Whether no cell is profiled: it waits for one.
     """
 
     def __init__(

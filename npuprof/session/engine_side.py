@@ -18,17 +18,7 @@ _private: Path | None = None
 
 
 def start(options: Mapping[str, Any], folder: str, token: str, rank: int, size: int) -> dict[str, Any]:
-    """Start a session, in the folder of the job if this engine sees it, else in a private one.
-
-    Parameters
-    ----------
-    options
-        The options that differ from the defaults.
-    folder, token
-        The folder of the job, and the content of a file in it.
-    rank, size
-        The rank of this engine, and how many there are.
-    """
+    """Start a session, in the folder of the job if this engine sees it, else in a private one."""
     global _session, _private
     if _session is not None:
         stop()

@@ -12,15 +12,7 @@ if TYPE_CHECKING:
 
 
 class ExecutedCells:
-    """Notes in a recording when each cell ran, and which of them are to be reported by themselves.
-
-    Parameters
-    ----------
-    recording
-        Receives the cells in ``executed``, ``code_ended`` and ``parts``.
-    now_ns
-        Returns the time of the run's clock.
-    """
+    """Notes in a recording when each cell ran, and which of them are to be reported by themselves."""
 
     def __init__(self, recording: Recording, now_ns: Callable[[], int]) -> None:
         self._recording = recording
@@ -55,13 +47,7 @@ class ExecutedCells:
 
 
 def part_of(recording: Recording, part: str) -> Profile:
-    """Return the part of a recorded run in which a profiled cell ran.
-
-    Raises
-    ------
-    SourceError
-        If the recording cannot be decoded.
-    """
+    """Return the part of a recorded run in which a profiled cell ran."""
     from npuprof.loading import load
 
     start_ns, end_ns = next((start, end) for name, start, end in reversed(recording.executed) if name == part)

@@ -49,11 +49,6 @@ def options(environ: Mapping[str, str]) -> tuple[Options | None, str]:
         The options; None if no variable asks for a session.
     variable
         The name of the variable; empty if none is set.
-
-    Raises
-    ------
-    OptionsError
-        If ``NPUPROF_OPTIONS`` is not a JSON object of valid options.
     """
     if text := environ.get(_VARIABLE):
         from npuprof.options import Options

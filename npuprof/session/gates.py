@@ -15,25 +15,7 @@ if TYPE_CHECKING:
 
 
 def require(text: str, *, confident: bool = False) -> list[CheckedComparison]:
-    """Check a gate against the newest finished run.
-
-    Parameters
-    ----------
-    text
-        See :func:`npuprof.advice.gate.check`. Besides ``step`` and the parts of a step there are ``last``, the step of
-        the newest run, and ``best``, the shortest step of all runs of this process that can be read.
-    confident
-        See :func:`npuprof.advice.gate.require`.
-
-    Raises
-    ------
-    GateError
-        If the gate does not hold; the message has the figures.
-    OptionsError
-        If the text is not a gate.
-    SessionError
-        If no run has finished, or the newest one has no device time.
-    """
+    """Check a gate against the newest finished run."""
     from npuprof.advice import gate
 
     newest = last()

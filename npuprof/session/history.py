@@ -84,13 +84,7 @@ class RecordedRun:
         return None
 
     def result(self) -> Profile:
-        """Decode the recording, once.
-
-        Raises
-        ------
-        SourceError
-            If the recording cannot be decoded; it stays on disk.
-        """
+        """Decode the recording, once."""
         with self._lock:
             if self._result is None:
                 from npuprof.loading import load

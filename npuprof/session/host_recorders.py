@@ -29,13 +29,7 @@ if TYPE_CHECKING:
 
 
 class HostRecorders:
-    """The recorders of one run, from their preparation until their files are written.
-
-    Parameters
-    ----------
-    collector, options, clock, cell
-        As in :class:`npuprof.session.active.ActiveRun`.
-    """
+    """The recorders of one run, from their preparation until their files are written."""
 
     def __init__(self, collector: Collector, options: Options, clock: Clock, cell: RunningCell | None) -> None:
         self._options = options
@@ -75,15 +69,7 @@ class HostRecorders:
         self._unstarted = stacks, lines
 
     def start(self, undo: ExitStack) -> None:
-        """Start recording; `undo` receives what ends it if the start of the run fails.
-
-        Raises
-        ------
-        CollectorError
-            If the system cannot start a thread.
-        OSError
-            If a journal cannot be created.
-        """
+        """Start recording; `undo` receives what ends it if the start of the run fails."""
         stacks, lines = self._unstarted
         if self._cell is not None:
             from npuprof.lines import call_stacks

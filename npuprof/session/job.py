@@ -53,13 +53,7 @@ class Remote(Protocol):
 
 
 class ChildEnvironment:
-    """The variables of this process's environment that its children need, while a cell runs.
-
-    Parameters
-    ----------
-    folder
-        The folder that the children append to.
-    """
+    """The variables of this process's environment that its children need, while a cell runs."""
 
     def __init__(self, folder: Path) -> None:
         before = os.environ.get(_PATH)
@@ -93,13 +87,7 @@ class ChildEnvironment:
 
 
 class Watch:
-    """A profiled cell whose processes are not profiled: which front ends they use is known at its end.
-
-    Parameters
-    ----------
-    folder
-        The directory of the cell's recording.
-    """
+    """A profiled cell whose processes are not profiled: which front ends they use is known at its end."""
 
     def __init__(self, folder: Path) -> None:
         global _watch
@@ -125,17 +113,6 @@ class Watch:
 class Job:
     """The processes that are started between :meth:`start` and :meth:`stop`.
 
-    Parameters
-    ----------
-    options
-        The options, which each process gets.
-    make
-        Returns a session with options, for forked children.
-    cell
-        The cell that starts them, if it is one.
-    engines
-        The engines of a cluster, which are the processes instead.
-
     Attributes
     ----------
     folder
@@ -156,13 +133,7 @@ class Job:
         self._has_workers = False
 
     def start(self) -> None:
-        """Make the folder, and have the processes profiled that start from now on.
-
-        Raises
-        ------
-        CollectorError
-            If the folder cannot be made.
-        """
+        """Make the folder, and have the processes profiled that start from now on."""
         global _current
         if not hasattr(os, "geteuid"):
             raise OptionsError("processes are profiled on Linux and macOS only: leave processes out", "processes")
@@ -262,11 +233,6 @@ class Job:
 class Children:
     """What a session does about the processes that its code starts: a job of them, or a look at what they use.
 
-    Parameters
-    ----------
-    session
-        The session; where it is never stopped, :meth:`leave` is called with its end.
-
     Attributes
     ----------
     remote
@@ -283,15 +249,7 @@ class Children:
         weakref.finalize(session, self.leave)  # a session that is never stopped
 
     def begin(self, options: Options, make: child.MakeSession, cell: RunningCell | None) -> None:
-        """Start a job, if the options ask for one.
-
-        Raises
-        ------
-        OptionsError
-            If there are no engines, or this system has no processes to profile.
-        CollectorError
-            If the folder of the job cannot be made, or no engine can be profiled.
-        """
+        """Start a job, if the options ask for one."""
         self.ended = None
         if not options.processes and not options.engines:
             return
@@ -362,13 +320,7 @@ class JobRun(RecordedRun):
         self._set: Any = None
 
     def result(self) -> Any:
-        """Read the set of recordings, once; a single profile if no other process was recorded.
-
-        Raises
-        ------
-        SourceError
-            If nothing can be read; the folder stays.
-        """
+        """Read the set of recordings, once; a single profile if no other process was recorded."""
         with self._lock:
             if self._set is None:
                 from npuprof.loading import load, load_set
@@ -399,13 +351,7 @@ _make: child.MakeSession | None = None
 
 
 def follow_workers(make: child.MakeSession) -> None:
-    """Have workers that are started from now on listen for profiled cells, once in a process.
-
-    Parameters
-    ----------
-    make
-        Returns a session with options, for forked workers.
-    """
+    """Have workers that are started from now on listen for profiled cells, once in a process."""
     global _workers, _make
     if _workers is None and hasattr(os, "geteuid"):
         _make = make

@@ -10,27 +10,13 @@ _ends_for_others: Callable[[str], None] | None = None
 
 
 def end_for_others(end: Callable[[str], None]) -> None:
-    """Register a run that the program did not ask for: it ends when the program starts one of its own.
-
-    Parameters
-    ----------
-    end
-        Ends the run; called once, with the title of the session that the program starts.
-    """
+    """Register a run that the program did not ask for: it ends when the program starts one of its own."""
     global _ends_for_others
     _ends_for_others = end
 
 
 def make_way(title: str, check: Callable[[], None] | None = None) -> None:
-    """End the run that :func:`end_for_others` registered, if any, for a session.
-
-    Parameters
-    ----------
-    title
-        The title of the session.
-    check
-        Raises if the session would be refused anyway; the run then goes on.
-    """
+    """End the run that :func:`end_for_others` registered, if any, for a session."""
     global _ends_for_others
     if _ends_for_others is not None and check is not None:
         check()

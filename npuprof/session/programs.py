@@ -31,21 +31,8 @@ def run_processes(
 
     Parameters
     ----------
-    program
-        A Python script or an executable, such as a launcher, and its arguments.
-    options
-        The options, with ``processes``.
     echo
         Called with each line that the program prints; by default it prints to where this process does.
-    timeout_s
-        Seconds after which the program is ended; by default never.
-
-    Raises
-    ------
-    OptionsError
-        If the program does not exist.
-    CollectorError
-        If the recordings cannot be written.
     """
     words = command(program)
     with Session(options, title="npuprof run") as session:

@@ -30,13 +30,6 @@ def run_script(
 
     Parameters and result are those of :func:`npuprof.session.applications.run_application`; the collector of the
     options runs in the process of the script.
-
-    Raises
-    ------
-    OptionsError
-        If there is no such script.
-    CollectorError
-        If the front end is absent or refuses, or the process ended before the run began.
     """
     if not program or not Path(program[0]).expanduser().is_file() or not program[0].endswith(".py"):
         named = f"{program[0]} is none" if program else "none is given"

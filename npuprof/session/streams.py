@@ -137,24 +137,7 @@ class StreamedOperator(NamedTuple):
 
 
 class ModelStream:
-    """A subscription to models: their executed operators, in order of arrival.
-
-    Parameters
-    ----------
-    acl
-        The module of pyACL.
-    models
-        Ids of loaded models.
-    clock
-        Converts times of the host's monotonic clock to UTC.
-    callback
-        Called on the reading thread with the rows of each arrival.
-
-    Raises
-    ------
-    CollectorError
-        If pyACL refuses; nothing is left open.
-    """
+    """A subscription to models: their executed operators, in order of arrival."""
 
     def __init__(
         self,
