@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import fields
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from npuprof.advice.findings import Advice
     from npuprof.analysis.by import Key
     from npuprof.ranks.profile_set import ProfileSet
+    from npuprof.sources.detect import DetectedResult
 
 By: TypeAlias = Literal[
     "op_type", "kernel", "op", "line", "module", "shapes", "communication", "efficiency"
@@ -36,26 +38,39 @@ class Answers:
     def __init__(self, folder: Folder, sql_s: float) -> None:
         self._folder, self._sql_s = folder, sql_s
 
-    def list_runs(self) -> str:
-        from npuprof.loading import load_set
+    def list_runs(self, path: str) -> str:
+        from npuprof.sources.detect import detect
 
-        runs = load_set(self._folder.root).info
-        inside, outside = [], 0
-        for path in map(str, runs["path"]):
-            try:
-                self._folder.path(path)
-                inside.append(True)
-            except NpuprofError:
-                inside.append(False)
-                outside += 1
-        kept = runs[inside].assign(started=runs["started"].astype(str).str[:19])
+        found = detect(self._folder.path(path))
+        rows: list[dict[str, object]] = []
+        outside = 0
+        try:
+            for run in found.results:
+                if run.unpacked is None and not self._folder.holds(run.path.resolve()):
+                    outside += 1
+                    continue
+                rows.append({"path": self._folder.shown(run.path), **self._known(run)})
+        finally:
+            for run in found.results:
+                run.close()
+        kept = pd.DataFrame(rows, columns=["path", "rank", "source", "started"])
+        kept = kept.sort_values(["path", "rank"], kind="stable")
         columns = {"path": "path", "rank": "rank", "source": "format", "started": "started (UTC)"}
-        lines = [f"{counted(len(kept), 'run')} in the folder", "", *rows_of(kept, columns, 200, "runs")]
-        folders = pd.Series([path.rpartition("/")[0] or "." for path in kept["path"]])
-        jobs = folders.value_counts()
-        lines += [f"- Set: {quoted(folder)} has {count:,} runs" for folder, count in jobs.items() if count > 1]
+        folders = Counter(path.rpartition("/")[0] or "." for path in kept["path"])
+        lines = [counted(len(kept), "run"), ""]
+        lines += [f"- Set: {quoted(folder)} has {count:,} runs" for folder, count in folders.items() if count > 1]
         lines += [f"- {counted(outside, 'run')} left out: links to outside of the folder"] if outside else []
-        return "\n".join(lines)
+        return "\n".join([*lines, "", *rows_of(kept, columns, 1_000, "runs")] if rows else lines)
+
+    def _known(self, run: DetectedResult) -> dict[str, object]:
+        """Return rank, format and start of a run; why it cannot be described, in place of its format."""
+        try:
+            info = run.describe()
+        except (NpuprofError, OSError) as error:
+            return {"rank": None, "source": f"cannot be read: {error}", "started": None}
+        second = None if info.started_ns is None else str(np.datetime64(info.started_ns // 10**9, "s"))
+        source = info.source or run.source.name
+        return {"rank": info.rank, "source": source, "started": second and second.replace("T", " ")}
 
     def describe(self, path: str, rank: int | None) -> str:
         opened = self._run(path, rank)
@@ -263,7 +278,7 @@ class Answers:
 
     def private(self, text: str) -> str:
         """Return a text without names of people and computers, and without the folder that is served."""
-        return without_names(text.replace(str(self._folder.root), "."), self._folder.hosts)
+        return without_names(text.replace(str(self._folder.root), "."), self._folder.hosts, self._folder.users)
 
     def _run(self, path: str, rank: int | None) -> Profile | ProfileSet:
         opened = self._folder.open(path)

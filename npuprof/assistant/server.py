@@ -51,9 +51,9 @@ def make_server(root: Path, *, with_source: bool = True, sql_s: float = 20.0) ->
                 f"npuprof failed with {type(error).__name__}: another tool may answer; {_REPORT}"
             ) from error
 
-    def list_runs(limit: Limit = _LONGEST, offset: Offset = 0) -> str:
-        """List the runs in the folder, with rank and format."""
-        return said(answers.list_runs, limit, offset)
+    def list_runs(path: Run = ".", limit: Limit = _LONGEST, offset: Offset = 0) -> str:
+        """List the runs and sets below a path, with rank and format."""
+        return said(lambda: answers.list_runs(path), limit, offset)
 
     def describe(path: Run = ".", rank: Rank = None, limit: Limit = _LONGEST, offset: Offset = 0) -> str:
         """Say what was recorded, what is missing, and the notes."""

@@ -11,23 +11,37 @@ from pathlib import Path
 
 from npuprof.words.quantities import printable
 
-_HOMES = re.compile(r"(?:/(?:home|Users)/|\b[A-Za-z]:[\\/]Users[\\/])[^/\\\s`'\":,;)]+|/root(?![\w.-])")
-_GENERIC = {"", "root", "user", "localhost", "admin", "ubuntu", "npu", "ascend", "jovyan"}  # words that name nobody
+_HOMES = re.compile(r"(?:/(?:home|Users)/|\b[A-Za-z]:[\\/]Users[\\/])([^/\\\s`'\":,;)]+)|/root(?![\w.-])")
+_GENERIC = {  # words that name nobody
+    *("root", "user", "localhost", "admin", "ubuntu", "npu", "ascend", "jovyan"),
+    *("default", "ec2-user", "hwhiaiuser", "ma-user", "public", "runner", "shared", "work"),
+}
+_LEAST = 3  # letters of a name: shorter ones are parts of everything
 _ACTS = re.compile(r"[\\*\[\]|~]|<(?=[A-Za-z/!?])|(?<!\w)_|_(?!\w)")
 _LEADS = re.compile(r"(?=[#+>-]|\d+[.)])")
 _ADDRESS = re.compile(r"(?<=[A-Za-z])://|(?<=\bwww)\.", re.IGNORECASE)
 
 
-def without_names(text: str, hosts: Iterable[str] = ()) -> str:
+def users_in(text: str) -> set[str]:
+    """Return the users whose home folders a text names."""
+    return {match[1] for match in _HOMES.finditer(text) if match[1]}
+
+
+def without_names(text: str, hosts: Iterable[str] = (), users: Iterable[str] = ()) -> str:
     """Shorten home folders to ``~``, and names of users and hosts to ``<user>`` and ``<host>``.
 
-    `hosts` are those that recordings name, beside this computer. Words such as ``root`` and ``localhost`` stay.
+    `hosts` and `users` are those that recordings name, beside this computer, its user, and users whose home folders the
+    text names. Words such as ``root`` and ``localhost`` stay, and names of one or two letters.
     """
     home, user, own = _known()
-    shortened = _HOMES.sub("~", text.replace(home, "~") if len(home) > 1 else text)
-    for name, stands in (*((host, "<host>") for host in (own, *hosts)), (user, "<user>")):
-        if name.lower() not in _GENERIC:
-            shortened = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", stands, shortened)
+    everyone = {user, *users, *users_in(text)}
+    shortened = re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text) if len(home) > 1 else text
+    shortened = _HOMES.sub("~", shortened)
+    named = [*((host, "<host>") for host in (own, *hosts)), *((each, "<user>") for each in sorted(everyone))]
+    for name, stands in sorted(named, key=lambda each: -len(each[0])):
+        if name.lower() not in _GENERIC and len(name) >= _LEAST:
+            around = r"[A-Za-z0-9]" if stands == "<host>" or name == user else r"[\w-]"  # others may be words of code
+            shortened = re.sub(rf"(?<!{around}){re.escape(name)}(?!{around})", stands, shortened)
     return shortened
 
 
