@@ -96,9 +96,9 @@ class Answers:
         columns = {"part": "part", "cause": "cause", "time_ns": "time of a mean step", "share": "share"}
         return "\n".join(
             [
-                advice.headline(),
+                markdown(advice.headline()),
                 f"Communication not overlapped (waiting, moving, communication): {duration(exposed)}, {alone}",
-                *advice.idle_lines(),
+                *map(markdown, advice.idle_lines()),
                 "",
                 *rows_of(table, {**columns, "collect": "to know the cause"}, 64, "rows"),
                 *self._by_rank(opened, advice),
@@ -179,7 +179,9 @@ class Answers:
         columns |= {"launches": "launches", "peak_bytes": "at the memory peak"}
         text = {} if not self._folder.with_source else {"text": "code"}
         shown = kept.assign(text=kept["text"].str.strip())
-        return "\n".join([f"{code.headline()}, in all", "", *rows_of(shown, {**columns, **text}, lines, "lines")])
+        return "\n".join(
+            [f"{markdown(code.headline())}, in all", "", *rows_of(shown, {**columns, **text}, lines, "lines")]
+        )
 
     def compare(self, a: str, b: str) -> str:
         from npuprof.loading import compare

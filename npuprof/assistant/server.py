@@ -16,6 +16,7 @@ from npuprof import __version__
 from npuprof.assistant.answers import Answers, By, page
 from npuprof.assistant.folder import Folder
 from npuprof.errors import NpuprofError
+from npuprof.words.names import markdown
 
 _ABOUT = (
     "Runs of an Ascend NPU, recorded by a profiler: read-only. Begin with list_runs; `advise` says what makes a step "
@@ -45,7 +46,8 @@ def make_server(root: Path, *, with_source: bool = True, sql_s: float = 20.0) ->
             with one_at_a_time:
                 return page(answers.private(answer()), limit, offset)
         except (NpuprofError, OSError) as error:
-            raise ToolError(page(answers.private(str(error)), _LONGEST, 0)) from None
+            lines = (markdown(line, _LONGEST) for line in str(error).splitlines())  # it may quote names of files
+            raise ToolError(page(answers.private("\n".join(lines)), _LONGEST, 0)) from None
         except Exception as error:  # the text of what nobody foresaw may hold anything, so its type alone is told
             raise ToolError(
                 f"npuprof failed with {type(error).__name__}: another tool may answer; {_REPORT}"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
 from npuprof.profiles.profile import Profile
@@ -14,6 +17,7 @@ from npuprof.tables.notes import Notes
 from tests import factories
 from tests.analysis.test_code_lines import cell
 from tests.assistant.client import ask_here
+from tests.difference.runs import run
 
 pytestmark = pytest.mark.slow
 
@@ -93,6 +97,35 @@ def test_runs_outside_are_counted(tmp_path: Path) -> None:
     (tmp_path / "served" / "out").symlink_to(_run(tmp_path / "secret"))
     said = ask_here(tmp_path / "served", ("list_runs", {}))[1]
     assert said.text == "0 runs\n\n- 1 run left out: links to outside of the folder"
+
+
+def test_names_in_errors_and_headlines_never_act(tmp_path: Path) -> None:
+    evil = "![see](x) [click](y) <img src=z>"
+    (tmp_path / f"{evil}.json").write_text("{}")
+    made = run([[("MatMul", "2,2", 4_000_000)]] * 3)
+    steps = made.tables["steps"]
+    tables = {**made.tables, "steps": steps.assign(kind=pd.Categorical([evil] * len(steps)))}
+    Profile(Decoded(tables, factories.info(), Notes())).save(tmp_path / "run")
+    asked = [("describe", {"path": f"{evil}.json"}), ("breakdown", {"path": "run"}), ("list_runs", {"path": "none"})]
+    texts = [said.text for said in ask_here(tmp_path, *asked)[1:]]
+    assert "see" in texts[0]
+    assert "see" in texts[1]
+    assert not [text for text in texts if re.search(r"(?<!\\)(!\[|\]\(|<img)", re.sub("`[^`]*`", "", text))]
+
+
+@pytest.mark.parametrize("with_source", [True, False])
+def test_sets_are_served_without_code(tmp_path: Path, with_source: bool) -> None:
+    for rank in (0, 1):
+        _run(tmp_path / "job" / f"rank_{rank}", rank=rank, code={"<cell [3]>": "a\nb\nsecret = 42\nc\nd\n"})
+    asked: list[tuple[str, dict[str, Any]]] = [
+        *((tool, {"path": "job"}) for tool in ("describe", "advise", "ranks")),
+        ("code", {"path": "job", "rank": 1}),
+        ("compare", {"a": "job/rank_0", "b": "job/rank_1"}),
+        ("advise", {"path": "job", "rank": 0}),
+    ]
+    texts = [said.text for said in ask_here(tmp_path, *asked, with_source=with_source)[1:]]
+    assert any("secret = 42" in text for text in texts) == with_source
+    assert "`<cell [3]>`" in texts[3]
 
 
 def test_recorded_people_are_left_out(tmp_path: Path) -> None:
