@@ -109,10 +109,11 @@ _PLACES = {"notebooks/reference/cluster.md": ("/shared/job", "job")}
 # What stands in figures, and is so on every machine.
 _SAYS = {"README.md": r" \d(,\d)* 3 +time.sleep.* a step.*was .*faster"}
 _LONG = ("cluster", "processes")
+_ELSEWHERE_TESTED = ("assistant",)  # its session: tests/assistant
 _PAGES = [
     pytest.param(path.relative_to(_ROOT).as_posix(), id=path.stem, marks=[pytest.mark.long] * (path.stem in _LONG))
     for path in [_ROOT / "README.md", *sorted((_ROOT / "notebooks/reference").glob("*.md"))]
-    if _BLOCK.search(path.read_text(encoding="utf-8"))
+    if path.stem not in _ELSEWHERE_TESTED and _BLOCK.search(path.read_text(encoding="utf-8"))
 ]
 
 
