@@ -15,7 +15,7 @@ from npuprof.profiles.profile import Profile
 from npuprof.sources.base import Decoded
 from npuprof.tables.notes import Notes
 from tests import factories
-from tests.assistant.client import ask
+from tests.assistant.client import ask, ask_here
 from tests.report.test_markdown import without_code
 
 pytestmark = pytest.mark.slow
@@ -91,7 +91,7 @@ _REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 def test_refusals_name_the_next_step(folder: Path) -> None:
-    answers = ask(folder, *((tool, arguments) for tool, arguments, _ in _REFUSED))[1:]
+    answers = ask_here(folder, *((tool, arguments) for tool, arguments, _ in _REFUSED))[1:]
     for said, (_, _, next_step) in zip(answers, _REFUSED, strict=True):
         assert said.is_error
         assert next_step in said.text
@@ -122,7 +122,7 @@ _OUTSIDE = [
 
 def test_sql_only_selects_from_the_run(folder: Path, tmp_path: Path) -> None:
     queries = [query.format(file=tmp_path / "written") for query in _OUTSIDE]
-    answers = ask(folder, *(("sql", {"path": "other", "query": query}) for query in queries))[1:]
+    answers = ask_here(folder, *(("sql", {"path": "other", "query": query}) for query in queries))[1:]
     assert [query for query, said in zip(queries, answers, strict=True) if not said.is_error] == []
     assert not [said.text for said in answers if "root:" in said.text]
     assert not (tmp_path / "written").exists()
@@ -149,7 +149,7 @@ def test_names_are_data(folder: Path) -> None:
         ("describe", {"path": "job"}),
         ("advise", {"path": "job"}),
     ]
-    for said in ask(folder, *calls)[1:]:
+    for said in ask_here(folder, *calls)[1:]:
         assert not said.is_error
         assert "\x1b" not in said.text
         assert not re.search(r"(?<!\\)\]\(|(?<!\\)!\[|://", without_code(said.text))
@@ -160,13 +160,13 @@ def test_names_are_data(folder: Path) -> None:
 @pytest.mark.long
 def test_long_answers_are_paged(folder: Path) -> None:
     query = {"path": "other", "query": "select name, start_ns from kernels order by 2", "rows": 200}
-    whole, first = ask(folder, ("sql", {**query, "limit": 100_000}), ("sql", {**query, "limit": 2_000}))[1:]
+    whole, first = ask_here(folder, ("sql", {**query, "limit": 100_000}), ("sql", {**query, "limit": 2_000}))[1:]
     kept, offset = "", 0
     while match := re.search(r"\n\[characters .*offset=(\d+).*\]$", first.text):
         assert len(first.text) <= 2_000
         kept += first.text[: match.start()]
         offset = int(match[1])
-        first = ask(folder, ("sql", {**query, "limit": 2_000, "offset": offset}))[1]
+        first = ask_here(folder, ("sql", {**query, "limit": 2_000, "offset": offset}))[1]
     assert kept + first.text == whole.text
 
 
