@@ -21,6 +21,8 @@ from npuprof.arrays import Bools, Int64
 
 NO_RUN = "there is no run"
 """The beginning of the notes about absent ranks."""
+RAISED = "the program raised"
+"""Beginning of the note on a rank that ended with an exception."""
 
 _MOSTLY = 0.5  # of the steps
 _MOST_ADDED = 64  # ranks: of more, too little is known of what they did together

@@ -9,7 +9,7 @@ from statistics import median_high
 import numpy as np
 import pandas as pd
 
-from npuprof.analysis.rank_absent import NO_RUN
+from npuprof.analysis.rank_absent import NO_RUN, RAISED
 from npuprof.analysis.rank_replay import Job
 from npuprof.ranks.entries import Entry
 from npuprof.ranks.rank_tables import RankTables
@@ -19,7 +19,7 @@ from npuprof.sources.base import PartName
 from npuprof.sources.columns.shares import AS_PERCENT, MOST_OF_A_FRACTION, SHARES
 from npuprof.tables import matching
 from npuprof.tables.notes import Notes
-from npuprof.words.quantities import formatted_ranks
+from npuprof.words.quantities import counted, formatted_ranks
 
 MAX_SHOWN = 40
 _IN_ORDER: tuple[PartName, ...] = ("communication", "step_times", "communication_matrix", "kernels")
@@ -31,6 +31,7 @@ def notes_of(ranks: RankTables) -> pd.DataFrame:
     runs, notes = ranks.runs, Notes()
     for problem in runs.problems:
         notes.warning(runs.root.name, problem)
+    _note_raised(runs.entries, notes)
     absent = absent_ranks(ranks)
     for rank in absent[:MAX_SHOWN]:
         notes.warning(f"rank {rank}", f"{NO_RUN} of this rank")
@@ -51,6 +52,15 @@ def notes_of(ranks: RankTables) -> pd.DataFrame:
     _note_other_steps(steps, _joined_as(ranks) if len({*steps.values()}) > 1 else None, notes)
     _note_other_units(runs.entries, notes)
     return notes.to_frame()
+
+
+def _note_raised(entries: Sequence[Entry], notes: Notes) -> None:
+    """Note the ranks that ended with an exception, and its message."""
+    raised = [(entry.info.rank, entry.info.failed) for entry in entries if entry.info.failed]
+    for rank, failed in raised[:MAX_SHOWN]:
+        notes.warning("a process without a rank" if rank is None else f"rank {rank}", f"{RAISED} {failed}")
+    if raised[MAX_SHOWN:]:
+        notes.warning("ranks", f"{RAISED} in {counted(len(raised) - MAX_SHOWN, 'more process', 'more processes')}")
 
 
 def _note_scans(ranks: RankTables, notes: Notes) -> None:

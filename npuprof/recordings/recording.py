@@ -126,7 +126,8 @@ class Recording:
     # versions, environment: facts about the software and the machine.
     versions: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
-    failed: str = ""  # the exception of the profiled code, as `Type: message`; empty if the code ended normally
+    # The exception of the profiled code, as `Type: message`, in a process of a job with its line; empty without one.
+    failed: str = ""
     reason: str = ""
     problems: list[str] = field(default_factory=list)  # problems that did not end the session
     stack_problems: list[str] = field(default_factory=list)  # problems of the Python stack sampler

@@ -26,7 +26,7 @@ from npuprof.advice.job_rules import (
 )
 from npuprof.advice.wording import ranks_called
 from npuprof.analysis.accounting import BETWEEN_STEPS
-from npuprof.analysis.rank_absent import NO_RUN
+from npuprof.analysis.rank_absent import NO_RUN, RAISED
 from npuprof.analysis.rank_groups import RankGroup
 from npuprof.analysis.rank_stages import of_stages
 from npuprof.report.damage import damage_lines, damaged_tables, headline_mark
@@ -331,13 +331,21 @@ def _absent(absent: Sequence[int]) -> list[Warned]:
 
 def _damage(notes: pd.DataFrame) -> list[Warned]:
     """Return the reasons to distrust the figures: failures, missing data, and differences between ranks."""
+    has_raised = notes["message"].str.startswith(RAISED).to_numpy(bool)
+    raised = [
+        Warned("error", plain(f"{source.capitalize()} raised {message.removeprefix(RAISED).strip()}"))
+        for _, source, message in note_rows(notes[has_raised], _MOST_WARNINGS)
+    ]
+    if more := int(has_raised.sum()) - len(raised):
+        raised.append(Warned("error", plain(f"{counted(more, 'more rank')} raised")))
+    notes = notes[~has_raised]
     errors = [Warned("error", plain(line)) for line in error_lines(notes)]
     warned = notes[((notes["severity"] == "warning") & (notes["lacks"] == "")).to_numpy(bool)]
     warned = warned[~warned["message"].str.startswith(NO_RUN).to_numpy(bool)]
     lines = [f"{source}: {message}" for _, source, message in note_rows(warned, _MOST_WARNINGS)]
     if more := len(warned) - len(lines):
         lines.append(f"{counted(more, 'more warning')} in the notes below")
-    return [*errors, *(Warned("warning", plain(line)) for line in [*damage_lines(notes), *lines])]
+    return [*raised, *errors, *(Warned("warning", plain(line)) for line in [*damage_lines(notes), *lines])]
 
 
 def _folds(seen: ReportedOverview, advice: Advice) -> list[Fold]:

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, runtime_ch
 
 from npuprof.collectors import registry
 from npuprof.errors import NpuprofWarning, describe_failure
+from npuprof.lines.frames import Frame
 from npuprof.recordings import job_folder
 from npuprof.recordings.job_folder import JobFile
 from npuprof.session import channel, launchers
@@ -490,7 +492,14 @@ class ChildProcess:
 def _failure() -> str:
     """Return the exception that ends this process, in words; empty if it ends by itself."""
     error = sys.exc_info()[1] or getattr(sys, "last_value", None)
-    return "" if isinstance(error, SystemExit) and not error.code else describe_failure(error)
+    if error is None or (isinstance(error, SystemExit) and not error.code):
+        return ""
+    users = [
+        f"{Path(frame.f_code.co_filename).name}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if Frame(frame.f_code.co_filename, line, frame.f_code.co_name).is_users
+    ]
+    return describe_failure(error) + (f" ({users[-1]})" if users else "")
 
 
 _of_process: ChildProcess | None = None

@@ -126,7 +126,8 @@ class Info(LongText):
     # The selected part of the run; empty for the whole run: `steps`, or `start_ns` and `end_ns` in UTC epoch
     # nanoseconds. The other facts describe the whole run.
     selection: Selected = field(default_factory=Selected)
-    failed: str = ""  # the exception of the profiled code, as `Type: message`; empty if the code ended normally
+    # The exception of the profiled code, as `Type: message`, in a process of a job with its line; empty without one.
+    failed: str = ""
     reason: str = ""  # why that front end was chosen; empty if the user requested it
     emulated_ns: int = 0  # time that a simulated run does not count, because the computer was emulating the NPU
     # The cost of profiling: `start_ns` and `stop_ns` of the collector, `code_ns` of the profiled code between them,

@@ -201,7 +201,7 @@ def test_a_process_keeps_its_failure_and_the_others_are_complete(tmp_path: Path)
         done = _outputs(_ranks(2, code, tmp_path))
     assert [status for *_, status in done] == [0, 1]
     assert done[1][1].endswith("ValueError: of the program\n")
-    assert [run.info.failed for run in _set(session)] == ["", "ValueError: of the program"]
+    assert [run.info.failed for run in _set(session)] == ["", "ValueError: of the program (work.py:9)"]
 
 
 @pytest.mark.long
@@ -348,7 +348,7 @@ def test_an_interrupt_reaches_a_process_as_without_a_profiler(tmp_path: Path) ->
         ((_, errors, status),) = _outputs([process])
     assert status == -signal.SIGINT
     assert errors.rstrip().endswith("KeyboardInterrupt")
-    assert _set(session)[0].info.failed == "KeyboardInterrupt"
+    assert _set(session)[0].info.failed.startswith("KeyboardInterrupt (work.py:")
 
 
 def test_unreached_short_processes_are_counted(tmp_path: Path) -> None:
@@ -392,3 +392,24 @@ def test_a_start_file_of_the_user_stays(tmp_path: Path) -> None:
             check=True,
         )
     assert shown.stdout.splitlines()[:1] == ["of the user"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        ("raise ValueError('bad batch')", "Rank 1 raised ValueError: bad batch (work.py:9)"),
+        ("import json; json.loads('{')", "Rank 1 raised JSONDecodeError: Expecting property name"),
+        ("raise KeyboardInterrupt", "Rank 1 raised KeyboardInterrupt (work.py:9)"),
+        ("sys.exit(0)", ""),
+        ("raise SystemExit", ""),
+    ],
+)
+def test_report_says_first_how_a_rank_ended(tmp_path: Path, ending: str, said: str) -> None:
+    code = _WORK + f"if os.environ['RANK'] == '1':\n    {ending}\n"
+    with npuprof.profile(processes=True, output=tmp_path / "out") as session:
+        _outputs(_ranks(2, code, tmp_path))
+    runs = _set(session)
+    first = str(runs).splitlines()[1]
+    assert first.startswith(said) if said else "raised" not in str(runs)
+    assert ("the program raised" in runs.to_markdown()) == bool(said)
+    assert runs.notes["message"].str.startswith("the program raised").sum() == bool(said)

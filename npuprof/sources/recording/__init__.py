@@ -322,6 +322,7 @@ def describe(path: Path) -> Info:
         stopped_ns=recording.stopped_ns or None,
         recording=path,
         rank=rank_of(recording),
+        failed=recording.failed,
         metadata=_of_process(recording),
         environment={"hostname": host} if (host := recording.environment.get("hostname")) else {},
     )
