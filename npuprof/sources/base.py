@@ -23,31 +23,18 @@ _MAX_REASONS = 3
 
 @dataclass
 class Decoded:
-    """A run as a source read it.
+    """A run as a source read it."""
 
-    Attributes
-    ----------
-    tables
-        Frames of :data:`npuprof.tables.schema.SCHEMA` by name; a table that the format does not hold is omitted. Of a
-        lazy source, :class:`npuprof.sources.lazy_tables.LazyTables`.
-    info
-        Facts of the run.
-    notes
-        Repaired, skipped and unknown data.
-    statistics
-        The vendor's sums, unconverted, by file name without suffix.
-    derived
-        Tables derived from other tables, which the form lacks: source and message of their note. Another form of the
-        run may hold them.
-    recorded
-        When the collection began and ended, if a file says so itself, whatever the times of its rows are.
-    """
-
+    # Frames of `SCHEMA` by name; a table that the format does not hold is omitted. Of a lazy source, `LazyTables`.
     tables: MutableMapping[str, pd.DataFrame] = field(default_factory=dict)
-    info: Info = field(default_factory=Info)
-    notes: Notes = field(default_factory=Notes)
+    info: Info = field(default_factory=Info)  # facts of the run
+    notes: Notes = field(default_factory=Notes)  # repaired, skipped and unknown data
+    # The vendor's sums, unconverted, by file name without suffix.
     statistics: dict[str, pd.DataFrame] = field(default_factory=dict)
+    # Tables derived from other tables, which the form lacks: source and message of their note. Another form of the run
+    # may hold them.
     derived: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # When the collection began and ended, if a file says so itself, whatever the times of its rows are.
     recorded: tuple[int, int] | None = None
 
     def settle(self, frames: Mapping[str, pd.DataFrame] | None = None) -> None:
@@ -141,23 +128,15 @@ PARTS: tuple[PartName, ...] = get_args(PartName)
 
 @dataclass(frozen=True)
 class PartReader:
-    """A table, or the statistic ``communication_matrix``, that is read without the rest of its run.
+    """A table, or the statistic ``communication_matrix``, that is read without the rest of its run."""
 
-    Attributes
-    ----------
-    read
-        Returns the part by its name, with tables that are read with it at no cost: at least the named columns, or all
-        if none are named. It notes what it repaired or skipped.
-    files
-        The small files that the part is read from, by which a set of ranks knows whether it changed; none if a set
-        reads the whole run instead.
-    is_exact
-        Whether the part has every row and column that it has in the whole run.
-    """
-
+    # Returns the part by its name, with tables that are read with it at no cost: at least the named columns, or all if
+    # none are named. It notes what it repaired or skipped.
     read: Callable[[Notes, Collection[str]], Mapping[str, pd.DataFrame]]
+    # The small files that the part is read from, by which a set of ranks knows whether it changed; none if a set reads
+    # the whole run instead.
     files: tuple[Path, ...] = ()
-    is_exact: bool = True
+    is_exact: bool = True  # whether the part has every row and column that it has in the whole run
 
 
 def whole_alone(_path: Path) -> Mapping[str, PartReader]:
@@ -167,56 +146,27 @@ def whole_alone(_path: Path) -> Mapping[str, PartReader]:
 
 @dataclass(frozen=True)
 class Source:
-    """An on-disk format, listed in :mod:`npuprof.sources.registry`.
+    """An on-disk format, listed in :mod:`npuprof.sources.registry`."""
 
-    Attributes
-    ----------
-    name
-        The format's name in this package.
-    serves
-        The preferences that select this source.
-    recognises
-        Return, from its content and cheaply, whether a path is of the format.
-    read
-        Decode the run at a path, or raise a SourceError with the problem and the next step. Its tables may be
-        :class:`npuprof.sources.lazy_tables.LazyTables`.
-    read_part
-        Decode at least the selected part: :func:`npuprof.sources.slicing.cut` removes the rest. None for a format that
-        has to be read whole.
-    describe
-        Return the facts in the small files of a run, without its tables.
-    size_bytes
-        Return the number of bytes to read.
-    is_raw
-        Whether the format is raw data of the collector.
-    is_result_of_raw
-        Whether the format is a result that may be stored with its raw data.
-    of_many_runs
-        Whether the format is an analysis of many runs.
-    only_given
-        Whether only the user's path is tried; files below it, which may be copies, only where nothing else is there.
-    is_complete
-        Whether what is derived from other tables was stored with them, after every check.
-    parts
-        Return the parts of the run at a path that can be read without the rest, by name.
-    has_small_files
-        Whether parts have files of their own (:attr:`PartReader.files`), which a set of ranks reads.
-    is_read_when_touched
-        Whether a large run is read when it is touched, its exact parts without the rest.
-    """
-
-    name: str
-    serves: tuple[Preference, ...]
-    recognises: Callable[[Path], bool]
+    name: str  # the format's name in this package
+    serves: tuple[Preference, ...]  # the preferences that select this source
+    recognises: Callable[[Path], bool]  # return, from its content and cheaply, whether a path is of the format
+    # Decode the run at a path, or raise a SourceError with the problem and the next step. Its tables may be
+    # `LazyTables`.
     read: Callable[[Path], Decoded]
+    # Decode at least the selected part: `cut` removes the rest. None for a format that has to be read whole.
     read_part: Callable[[Path, Selection], Decoded] | None = None
+    # Return the facts in the small files of a run, without its tables.
     describe: Callable[[Path], Info] = describe_by_name
-    size_bytes: Callable[[Path], int] = size_of_files
-    is_raw: bool = False
-    is_result_of_raw: bool = False
-    of_many_runs: bool = False
+    size_bytes: Callable[[Path], int] = size_of_files  # return the number of bytes to read
+    is_raw: bool = False  # whether the format is raw data of the collector
+    is_result_of_raw: bool = False  # whether the format is a result that may be stored with its raw data
+    of_many_runs: bool = False  # whether the format is an analysis of many runs
+    # Whether only the user's path is tried; files below it, which may be copies, only where nothing else is there.
     only_given: bool = False
-    is_complete: bool = False
+    is_complete: bool = False  # whether what is derived from other tables was stored with them, after every check
+    # Return the parts of the run at a path that can be read without the rest, by name.
     parts: Callable[[Path], Mapping[str, PartReader]] = whole_alone
-    has_small_files: bool = False
+    has_small_files: bool = False  # whether parts have files of their own (`files`), which a set of ranks reads
+    # Whether a large run is read when it is touched, its exact parts without the rest.
     is_read_when_touched: bool = False

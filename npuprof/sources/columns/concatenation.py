@@ -27,13 +27,7 @@ def stacked(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def merged(parts: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
-    """Stack the tables of several parts of one run, in order of time; `links` and other row numbers follow.
-
-    Parameters
-    ----------
-    parts
-        Tables by name, each part with its own row numbers.
-    """
+    """Stack the tables of several parts of one run, in order of time; `links` and other row numbers follow."""
     if len(parts) == 1:
         return dict(parts[0])
     joined_tables: dict[str, pd.DataFrame] = {}

@@ -46,10 +46,6 @@ def scaled(texts: Sequence[str], multiplier: int, *, exponents: bool = True) -> 
 
     Parameters
     ----------
-    texts
-        Decimals such as ``"1736408883674584.732"``, ``"-3"``, ``".5"`` or ``"1e-05"``.
-    multiplier
-        The factor of the unit, at most 2**20: :data:`US_TO_NS`, :data:`MB_TO_BYTES` ...
     exponents
         Whether exponents are accepted. A time of day with one has passed through a spreadsheet and lost its digits.
 
@@ -186,20 +182,7 @@ def _number(digits: Uint8) -> Int64:
 
 
 def column_ns(values: list[Any], *, exponents: bool = False) -> tuple[Int64, Bools]:
-    """Convert microseconds of JSON (text, integers, or floats by their shortest decimal) to nanoseconds.
-
-    Parameters
-    ----------
-    values
-        A list of ``str``, ``int``, ``float`` or None, in any mixture.
-    exponents
-        As in :func:`scaled`, for texts only; a float may always have an exponent.
-
-    Returns
-    -------
-    values, valid
-        As :func:`scaled`.
-    """
+    """Convert microseconds of JSON (text, integers, or floats by their shortest decimal) to nanoseconds."""
     kinds = set(map(type, values))
     if kinds <= {str}:
         return scaled(values, US_TO_NS, exponents=exponents)

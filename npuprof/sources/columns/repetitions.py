@@ -19,10 +19,6 @@ def originals(times: Int64, columns_at: Callable[[Int64], Mapping[str, Any]], la
 
     Parameters
     ----------
-    times
-        The time of each row: few rows share one, so that the others need no comparison.
-    columns_at
-        Returns the columns of the given rows: NumPy or pandas arrays by name.
     lasting
         The rows that may be repetitions: what takes no time, such as a mark, may be there several times.
     """

@@ -39,15 +39,7 @@ _RATIOS = ("_ratio", "_rate")
 
 
 def unit_of_shares(columns: Iterable[Float64], usual: Unit) -> tuple[Unit, str]:
-    """Return the unit of shares, and the reason if it rests on the values alone; empty if it is the usual one.
-
-    Parameters
-    ----------
-    columns
-        All shares of one kind in a file. Zeros and absent values show nothing.
-    usual
-        What this kind of file usually writes.
-    """
+    """Return the unit of shares, and the reason if it rests on the values alone; empty if it is the usual one."""
     count = beyond = 0
     largest = 0.0
     for values in columns:
@@ -68,10 +60,6 @@ def converted(values: Float64, usual: Unit, wanted: Unit, notes: Notes, source: 
 
     Parameters
     ----------
-    values
-        All shares of one kind in a file; absent ones are NaN.
-    usual, wanted
-        What this kind of file usually writes, and the unit to return.
     notes, source, what
         Receives the note, the file, and the name of the shares, such as ``values of Hit Rate``.
     """

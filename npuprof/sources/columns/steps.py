@@ -27,8 +27,6 @@ def waits(device: Int64, start: Int64, end: Int64, kernels: int) -> Int64:
     device, start, end
         Of kernels in order of time, followed by collectives. Activities with the same start are taken in this
         order, so that a kernel does not wait for the collective that starts with it.
-    kernels
-        The number of kernels among them.
 
     Returns
     -------
@@ -50,15 +48,7 @@ _TOO_LARGE = re.compile(r"ProfilerStep#\d{19,}", re.ASCII)
 
 
 def step_numbers(names: Iterable[tuple[Key, str | None]], notes: Notes, source: str) -> dict[Key, int]:
-    """Return the step number in each name of a range that a framework puts around a step; other names are dropped.
-
-    Parameters
-    ----------
-    names
-        Keys of any kind and their names.
-    notes, source
-        Receives a note on step numbers that are too large; the name of the input.
-    """
+    """Return the step number in each name of a range that a framework puts around a step; other names are dropped."""
     numbers = {}
     for key, name in names:
         if match := _STEP_NAME.fullmatch(name or ""):
@@ -88,8 +78,6 @@ def assign_steps(tables: Mapping[str, pd.DataFrame], names: tuple[str, ...] = ("
         The run's tables: `steps`, and `api`, `operators` and `links` where the run has them. A launch that an operator
         is linked to happened when that operator was called; any other at the CANN call, or, where no launch is
         known, when the device began.
-    names
-        The tables to change, which have the columns ``step`` and ``connection_id``.
     """
     for name in names:
         frame = tables.get(name)

@@ -29,13 +29,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read the newest profile of a result directory and the analyses with it, or a single database.
-
-    Raises
-    ------
-    SourceError
-        If there is no database, or none can be read: the first error.
-    """
+    """Read the newest profile of a result directory and the analyses with it, or a single database."""
     layout = find(path)
     if layout is None:
         raise SourceError(
@@ -46,13 +40,7 @@ def read(path: Path) -> Decoded:
 
 
 def describe(path: Path) -> Info:
-    """Return the facts of the run without reading its tables.
-
-    Raises
-    ------
-    SourceError
-        As :func:`read`.
-    """
+    """Return the facts of the run without reading its tables."""
     layout = find(path)
     if layout is None:
         raise SourceError(f"{path} holds no database of a profile")

@@ -87,8 +87,6 @@ class Database:
 
         Parameters
         ----------
-        table
-            Its name; a missing table has no rows.
         whole, floats
             Columns to read as int64 and float64. A missing column, or a value of another type, is
             :data:`~npuprof.sources.columns.builders.ABSENT` or NaN.
@@ -282,13 +280,7 @@ class Database:
 
 @contextmanager
 def open_database(path: Path, notes: Notes) -> Iterator[Database]:
-    """Open a file read-only and unlocked, without SQLite's files beside it.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read, is no SQLite database, or has a damaged schema.
-    """
+    """Open a file read-only and unlocked, without SQLite's files beside it."""
     _check_header(path)
     for suffix in _PENDING:
         if path.with_name(path.name + suffix).exists():

@@ -63,19 +63,7 @@ class _Links:
 
 
 def links_table(by_name: Mapping[str, pd.DataFrame], calls: HostCalls, marks: Int64, notes: Notes) -> pd.DataFrame:
-    """Build `links` between the rows of the run's tables.
-
-    Parameters
-    ----------
-    by_name
-        The tables of the run.
-    calls
-        The connections of operators.
-    marks
-        The connection of each row of `marks`.
-    notes
-        Receives the number of omitted pairs.
-    """
+    """Build `links` between the rows of the run's tables."""
     links = _Links()
     api, tasks, collectives = (_connections(by_name, name) for name in ("api", "tasks", "communication"))
     tasks = np.where(np.isin(tasks, collectives), ABSENT, tasks)  # the call launched the collective, not its steps

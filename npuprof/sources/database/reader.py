@@ -52,7 +52,6 @@ class Rows:
         return len(next(iter(self.values.values())))
 
     def take(self, selected: Records | slice) -> Rows:
-        """Return the selected rows."""
         return replace(self, values={name: values[selected] for name, values in self.values.items()})
 
     def having(self, **columns: Records) -> Rows:
@@ -333,7 +332,6 @@ class Reader:
         return Rows(self, described, rows)
 
     def numbers(self, table: str, column: str) -> Records:
-        """Return a column of a table."""
         return self.rows(table, column)[column]
 
     def apart(self, connections: Records, processes: Records) -> Records:

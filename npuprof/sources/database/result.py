@@ -65,13 +65,7 @@ class DatabaseReading(ResultReading):
         self._layout = layout
 
     def run(self) -> Decoded:
-        """Read the newest profile and the analyses.
-
-        Raises
-        ------
-        SourceError
-            If none can be read: the first error.
-        """
+        """Read the newest profile and the analyses."""
         self.decoded.info = describe_directory(self._layout, self.notes)
         if self._layout.profile:
             path = self._layout.profile[0]

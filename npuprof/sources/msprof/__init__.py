@@ -26,13 +26,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read one result: a ``PROF_*`` directory, or its ``mindstudio_profiler_output``.
-
-    Raises
-    ------
-    SourceError
-        If the path is not such a result, or no file of it can be read.
-    """
+    """Read one result: a ``PROF_*`` directory, or its ``mindstudio_profiler_output``."""
     return MsprofReading(_layout(path)).run()
 
 
@@ -43,13 +37,7 @@ def parts(path: Path) -> dict[str, PartReader]:
 
 
 def describe_path(path: Path) -> Info:
-    """Return the facts in the control files of the run, without reading its tables.
-
-    Raises
-    ------
-    SourceError
-        If the path is not such a result.
-    """
+    """Return the facts in the control files of the run, without reading its tables."""
     return describe(_layout(path))[0]
 
 

@@ -37,13 +37,7 @@ _MARK_COLUMNS = {
 
 
 def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.DataFrame:
-    """Read ``task_time`` as the table ``tasks``.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or has no start or duration of tasks.
-    """
+    """Read ``task_time`` as the table ``tasks``."""
     table = CsvTable(path, notes)
     table.expect(_TASK_COLUMNS)
     _need(table, path, "task_start(us)", "task_time(us)")
@@ -68,13 +62,7 @@ def read_task_time(path: Path, notes: Notes, default_device: int = 0) -> pd.Data
 
 
 def read_marks(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read ``msprof_tx`` as the table ``marks``, with `kind`, `category` and the device side of the marks.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or has no start or message.
-    """
+    """Read ``msprof_tx`` as the table ``marks``, with `kind`, `category` and the device side of the marks."""
     table = CsvTable(path, notes)
     table.expect(_MARK_COLUMNS)
     _need(table, path, "Start_time(us)", "message")
@@ -133,13 +121,7 @@ _REDUCE, _REDUCE_DURATION = "Reduce Start(us)", "Reduce Duration(us)"
 
 
 def read_steps(path: Path, notes: Notes) -> pd.DataFrame:
-    """Read the iterations as the table ``steps``.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or holds no iterations.
-    """
+    """Read the iterations as the table ``steps``."""
     names = column_names(path)
     at = {name: names.index(name) for name in _STEP_COLUMNS if name in names}
     if not {"Iteration ID", "Iteration End(us)", "Iteration Time(us)"} <= set(at):
@@ -176,11 +158,6 @@ def read_step_trace(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
     Returns
     -------
     ``step_trace``: a row for each iteration; ``step_trace_reduce``: a row for each gradient reduction.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read.
     """
     names = column_names(path)
     note_damage(path, notes, b"" if is_plain(path) else read_whole(path, _MAX_BYTES)[0])

@@ -75,13 +75,7 @@ class MsprofReading(TextReading):
         self._utc_ns: int | None = None  # the offset from times since boot to UTC, if known
 
     def run(self) -> Decoded:
-        """Read every file.
-
-        Raises
-        ------
-        SourceError
-            If no file could be read: the error of the first.
-        """
+        """Read every file."""
         self.decoded.info, self._utc_ns = describe(self._layout)
         if self._layout.older:
             self.notes.info(

@@ -53,24 +53,12 @@ class ExportPart:
 
 @dataclass(frozen=True)
 class ExportFiles:
-    """The paths of the parts of a result.
+    """The paths of the parts of a result."""
 
-    Attributes
-    ----------
-    root
-        The ``PROF_*`` directory.
-    parts
-        The export folder, or each device of the layout of CANN 5 and 6.
-    analyzed
-        The folder of ``communication.json`` and ``communication_matrix.json``, if any.
-    older
-        The number of files of earlier exports, which are not read.
-    """
-
-    root: Path
-    parts: tuple[ExportPart, ...]
-    analyzed: Path | None = None
-    older: int = 0
+    root: Path  # the `PROF_*` directory
+    parts: tuple[ExportPart, ...]  # the export folder, or each device of the layout of CANN 5 and 6
+    analyzed: Path | None = None  # the folder of `communication.json` and `communication_matrix.json`, if any
+    older: int = 0  # the number of files of earlier exports, which are not read
 
     @property
     def is_old(self) -> bool:

@@ -90,17 +90,7 @@ _TYPES: Mapping[Any, Mapping[str, Any]] = {
 
 
 def fields_of(plain: Any, kind: Kind, source: str, notes: Notes) -> Row:
-    """Return the values of an entry, checked by type.
-
-    Parameters
-    ----------
-    plain
-        The decoded JSON entry; anything but an object has no values.
-    kind
-        The expected fields.
-    source, notes
-        The source and the receiver of notes on values that are left out.
-    """
+    """Return the values of an entry, checked by type."""
     if not isinstance(plain, dict):
         if plain is not None:
             notes.warning(source, "the values of an entry are no JSON object, and are absent")

@@ -48,11 +48,6 @@ def read_communication(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
     ``communication``: step, kind (p2p or collective), name, group, the times as in the file and an exact `start_ns`;
     ``communication_bandwidth``: step, kind, name, group, link type and its numbers. SDMA sums the link types within the
     node. The file's totals are left out, so that nothing is counted twice.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or has another shape.
     """
     times, bandwidths = [], []
     totals = lacking = 0
@@ -79,11 +74,6 @@ def read_communication_matrix(path: Path, notes: Notes) -> pd.DataFrame:
     """Read transfers between pairs of ranks; the ledger counts pairs.
 
     Columns are step, kind, name, group, src_rank, dst_rank and the numbers as in the file.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or has another shape.
     """
     rows, unreadable = [], 0
     for where, pairs in _operators(path, notes):
@@ -155,13 +145,7 @@ _DECODER = msgspec.json.Decoder(float_hook=_number)
 
 
 def load_summary(path: Path) -> Any:
-    """Decode a JSON file of sums; a time of day becomes a Decimal with all its digits.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read, is too large or is no JSON.
-    """
+    """Decode a JSON file of sums; a time of day becomes a Decimal with all its digits."""
     try:
         content, problem = read_whole(path, MAX_BYTES)
         return _DECODER.decode(repaired_json(content.removeprefix(b"\xef\xbb\xbf")))

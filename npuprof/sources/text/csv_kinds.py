@@ -14,27 +14,14 @@ FrontEnd: TypeAlias = Literal["torch_npu", "mindspore", "msprof"]
 
 @dataclass(frozen=True)
 class CsvKind:
-    """A kind of file.
+    """A kind of file."""
 
-    Attributes
-    ----------
-    names
-        What the files are called, without rank, numbers, stamp and suffix.
-    columns
-        Columns by which a file of any name is known; a bar separates the names of one over the versions.
-    fronts
-        The front ends that write it into their result.
-    table
-        The table that it fills; empty for a frame of `statistics` that is called as the file.
-    not_with
-        A column that only another kind with the same columns has.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # what the files are called, without rank, numbers, stamp and suffix
+    # Columns by which a file of any name is known; a bar separates the names of one over the versions.
     columns: tuple[str, ...]
-    fronts: tuple[FrontEnd, ...]
-    table: str = ""
-    not_with: str = ""
+    fronts: tuple[FrontEnd, ...]  # the front ends that write it into their result
+    table: str = ""  # the table that it fills; empty for a frame of `statistics` that is called as the file
+    not_with: str = ""  # A column that only another kind with the same columns has
 
     def fits(self, header: Collection[str]) -> bool:
         """Return whether a file with these columns is of this kind."""

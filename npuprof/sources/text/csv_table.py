@@ -58,17 +58,8 @@ class CsvTable:
 
     Parameters
     ----------
-    path
-        The file: comma separated with a header, CRLF or LF, in UTF-8, UTF-16 or GB18030.
-    notes
-        Receives the number of rows of the wrong length, and of blank and invalid cells.
     may_be_blank
         Columns that the vendor leaves blank for no value; a blank cell of another column is damage.
-
-    Raises
-    ------
-    SourceError
-        If the file is empty, is not a CSV or cannot be read.
     """
 
     def __init__(self, path: Path, notes: Notes, may_be_blank: Iterable[str] = ()) -> None:
@@ -334,11 +325,6 @@ def read_statistic(path: Path, notes: Notes) -> pd.DataFrame:
     """Read a table of sums under the vendor's column names: numbers as float64 or Int64, other cells as text.
 
     Epoch times become integer nanoseconds, and their column ``x(us)`` becomes ``x(ns)``.
-
-    Raises
-    ------
-    SourceError
-        As :class:`CsvTable`.
     """
     table = CsvTable(path, notes, _BLANK_IN_SUMS)
     if any(_TASK.fullmatch(name) for name in table.names):  # calls may be equal, tasks are not
@@ -399,13 +385,7 @@ def _without_none(column: Any) -> tuple[Any, int]:
 
 
 def column_names(path: Path) -> list[str]:
-    """Read the header of a CSV file.
-
-    Raises
-    ------
-    SourceError
-        If the file is empty, is no CSV or cannot be read.
-    """
+    """Read the header of a CSV file."""
     try:
         head = read_head(path, _HEAD_BYTES)
     except OSError as error:

@@ -71,11 +71,6 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
     """Read both tables of a file, sorted by time; `default_device` is the device of files without a device column.
 
     Missing numbers of streams, tasks and batches are 0: :func:`take_task_numbers` fills them in.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or has no name, start or duration column.
     """
     table, headers = _table(path, notes)
     columns = {**_times(table, headers), **_identity(table, headers, default_device)}
@@ -94,13 +89,7 @@ def read_kernel_details(path: Path, notes: Notes, default_device: int = 0) -> Ke
 
 
 def read_communication_operators(path: Path, notes: Notes, default_device: int = 0) -> pd.DataFrame:
-    """Read only the communication operators of :func:`read_kernel_details`; cells of kernels are not converted.
-
-    Raises
-    ------
-    SourceError
-        As :func:`read_kernel_details`.
-    """
+    """Read only the communication operators of :func:`read_kernel_details`; cells of kernels are not converted."""
     table, headers = _table(path, notes)
     kinds: dict[str, Any] = {key: table.categories(headers[key]) for key in ("name", "core") if key in headers}
     table.restrict(_communication_rows(kinds))

@@ -47,13 +47,6 @@ def compute_kernels(frames: Mapping[str, pd.DataFrame], step: Any) -> dict[str, 
     A task computes if its type is a core type. Older tools write ``Other``: then it computes unless its name is a task
     type such as ``MEMCPY_ASYNC``. Kernels that carry out collectives, by their names, are kept, as in the vendor's
     tables: :func:`npuprof.sources.overlap.are_compute` tells them apart.
-
-    Parameters
-    ----------
-    frames
-        The tables of a timeline, ``tasks`` among them.
-    step
-        The step of each task.
     """
     tasks = frames["tasks"]
     compute = tables.matching(tasks["task_type"], lambda name: _COMPUTE_TYPE.fullmatch(name) is not None)
@@ -73,13 +66,6 @@ def unlisted_tasks(computing: pd.DataFrame, kernels: pd.DataFrame) -> Bools:
 
     A listed kernel has the start and the stream of its task. One without a task may be any that it runs through: names
     and times of both files may differ.
-
-    Parameters
-    ----------
-    computing
-        The tasks that compute, as kernels.
-    kernels
-        The listed kernels, with the numbers of their tasks.
     """
     listed, tasks = (
         pd.MultiIndex.from_frame(each[["device_id", "stream_id", "start_ns"]]) for each in (kernels, computing)

@@ -61,11 +61,6 @@ def read_pipeline_summary(path: Path, notes: Notes) -> dict[str, pd.DataFrame]:
     -------
     ``minddata_pipeline_summary``: a row for each operator of the pipeline;
     ``minddata_pipeline_findings``: `key` and `value` of everything else, as text.
-
-    Raises
-    ------
-    SourceError
-        If the file cannot be read or lists no operator.
     """
     lists = _load(path, notes)
     count = len(lists.get(_OPERATORS, ()))

@@ -22,19 +22,7 @@ class TextReading(ResultReading):
     """Read the text files of a result."""
 
     def add_kernels(self, frames: Frames, details: Sequence[KernelDetails], source: str, step: Any = None) -> None:
-        """Add kernels and communication operators of the CSV files to the tables of the timeline.
-
-        Parameters
-        ----------
-        frames
-            The tables of the timeline.
-        details
-            What each file has.
-        source
-            What these files are called.
-        step
-            The step of each task; by default unknown.
-        """
+        """Add kernels and communication operators of the CSV files to the tables of the timeline."""
         kernels = tables.sort_by_time(stacked([each.kernels for each in details]))
         listed = tables.sort_by_time(stacked([each.communication for each in details]))
         device_tasks = frames.get("tasks")

@@ -47,11 +47,6 @@ def read_step_times(path: Path, notes: Notes, device: int | None) -> pd.DataFram
     """Read ``step_trace_time.csv`` as the table ``step_times``; the step is <NA> in a run without marked steps.
 
     `device` is the device of a file without a device column.
-
-    Raises
-    ------
-    SourceError
-        As :class:`npuprof.sources.text.csv_table.CsvTable`, or if the file has none of the columns.
     """
     table = CsvTable(path, notes, ("Step",))
     table.expect(("Step", "Device_id", *DURATIONS.values()))

@@ -30,13 +30,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Decoded:
-    """Read one result: a ``*_ascend_pt`` directory, its ``ASCEND_PROFILER_OUTPUT``, or a ``trace_view.json``.
-
-    Raises
-    ------
-    SourceError
-        If the path is not such a result, or no file of it can be read.
-    """
+    """Read one result: a ``*_ascend_pt`` directory, its ``ASCEND_PROFILER_OUTPUT``, or a ``trace_view.json``."""
     layout = find(path)
     if layout is None or not layout.is_parsed:
         raise SourceError(

@@ -50,11 +50,6 @@ def read(path: Path, selection: Selection | None = None) -> Decoded:
     """Read the raw files of one result: a ``*_ascend_pt`` or ``*_ascend_ms`` directory, or its ``FRAMEWORK``.
 
     A selection saves joining other device records.
-
-    Raises
-    ------
-    SourceError
-        If it holds no such files, or none of them can be read.
     """
     layout = find(path)
     if layout is None or not layout.is_raw:
@@ -70,11 +65,6 @@ def read_layout(layout: ResultFiles, selection: SelectedPart = None, epoch_ns: i
     """Read the files of the framework's profiler and of the collector; a missing or damaged side is noted.
 
     `epoch_ns` is the UTC time of CLOCK_MONOTONIC_RAW 0 from the enclosing recording, which the files lack.
-
-    Raises
-    ------
-    SourceError
-        If neither side can be read.
     """
     decoded = Decoded()
     decoded.info = describe(layout, decoded.notes)

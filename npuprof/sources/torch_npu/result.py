@@ -78,13 +78,7 @@ class TextResultReading(TextReading):
         self._layout = layout
 
     def run(self) -> Decoded:
-        """Read every file.
-
-        Raises
-        ------
-        SourceError
-            If no file could be read: the error of the first.
-        """
+        """Read every file."""
         self.decoded.info = describe(self._layout, self.notes)
         for part in (self._trace, self._memory, self._kernels, self._step_times, self._communication, self._statistics):
             part()
