@@ -14,8 +14,9 @@ from npuprof.advice.causes import NOTEBOOK
 from npuprof.advice.finding import Finding
 from npuprof.advice.findings import Advice
 from npuprof.advice.wording import behind
-from npuprof.analysis.accounting import BETWEEN_STEPS
+from npuprof.analysis.accounting import BETWEEN_STEPS, NOT_RECORDED
 from npuprof.analysis.host_times import HOST_LABELS
+from npuprof.analysis.idle_causes import UNEXPLAINED, UNKNOWN
 from npuprof.analysis.step_windows import of_counted_kind
 from npuprof.analysis.summary import Summary
 from npuprof.lines.frames import cell_text, line_text
@@ -317,7 +318,9 @@ def sentence_of(advice: Advice, lines: UserCode | None) -> Markup:
         return f"{alone} {_capital(line.name)} takes {share(line.time_ns, whole)} of it{_quoted(line)}"
     times = _times(advice)
     most = max(times, key=lambda name: times[name])
-    worked = share(whole - times["idle"] - times["waiting"], whole)
+    if (lost := advice.parts().get(NOT_RECORDED, 0)) > times[most]:
+        return f"The recording lacks what the {device} ran for {share(lost, whole)} of it."
+    worked = share(whole - times["idle"] - times["waiting"] - lost, whole)
     if most == "idle":
         said = f"The {device} works {worked} of it. For the rest it waits"
         if advice.fired and advice.fired[0].cause == NOTEBOOK:
@@ -327,8 +330,9 @@ def sentence_of(advice: Advice, lines: UserCode | None) -> Markup:
             return f"{said}, {'mostly' if line.is_most else 'longest'} for {line.name}{_quoted(line)}"
         if unknown := first_line(advice.budget(), advice.step_ns):
             return f"The {device} works {worked} of it. {plain(unknown)}."
-        causes = facts.idle_causes
-        return f"{said}, mostly for {_cause(next(iter(causes)))}." if causes else f"{said}; why was not recorded."
+        cause = next(iter(facts.idle_causes), UNEXPLAINED)
+        known = cause not in (UNEXPLAINED, UNKNOWN)
+        return f"{said}, mostly for {_cause(cause)}." if known else f"{said}; why was not recorded."
     if most == "computing":
         top = _top_kernels(advice)
         kind = f", mostly {code(top)}" if top else ""

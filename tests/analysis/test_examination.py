@@ -220,6 +220,13 @@ def test_work_that_nothing_explains_is_not_recorded(tmp_path: Path) -> None:
     assert parts["not_recorded"] == found.amount_ns
 
 
+def test_headline_says_what_the_recording_lacks(tmp_path: Path) -> None:
+    loop = _Loop([_Kernel(1002, 1008, 2)])
+    loop.waits = [("cudaStreamSynchronize", 1020, 1170)]
+    lines = str(loop.write(tmp_path).advice()).splitlines()
+    assert "The recording lacks what the GPU ran for 100.0 % of it." in lines[:6]
+
+
 @pytest.fixture
 def lost_tail(tmp_path: Path) -> Profile:
     loop = _Loop()
