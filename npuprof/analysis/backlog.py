@@ -20,8 +20,8 @@ class Backlog:
     """How far the device was behind when the last step ended."""
 
     behind_ns: int  # the time from the end of the last step to the end of the last kernel that was launched in a step
-    host_ns: int  # the mean time of a step, which is that of launching it
-    # The time of the device for a step, the median: from the end of the kernels of one to the end of those of the next.
+    host_ns: int  # the mean time to launch a step
+    # The device's median time for a step: from its last kernel's end to the last kernel's end of the next step.
     device_ns: int
 
 

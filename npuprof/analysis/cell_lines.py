@@ -26,16 +26,14 @@ _NOTHING = np.array([_NO_LINE])
 class CellLines:
     """The costs of the lines of the profiled cell, inclusive of what they call."""
 
-    # What the costs are made of, a row for each line of the cell and line that it calls: `caller_file` and
-    # `caller_line` (of the cell; absent for what belongs to no line of it), `file`, `line`, `function` (the innermost
-    # line of the user's code; that of the cell again for its own part) and the costs: `device_ns` (moments in which a
-    # kernel that it launched runs), `idle_ns` (moments in which the device has no work while the line runs), `host_ns`
-    # (time of the cell's thread) and `launches` (kernels). What a run does not have is absent. All are sums over the
-    # steps, and over the devices.
+    # A row for each line of the cell and each line that it calls: `caller_file` and `caller_line` (in the cell; absent
+    # for costs of no line), `file`, `line`, `function` (the innermost line of the user's code; the cell's own line for
+    # its own part) and the costs: `device_ns` (its kernels run), `idle_ns` (the device has no work while the line
+    # runs), `host_ns` (time of the cell's thread) and `launches` (kernels). Unrecorded costs are absent. All are sums
+    # over the steps and devices.
     parts: pd.DataFrame
     steps: int  # the number of steps, those of each device counted
-    # Whether the lines are those of a cell, with what they call. Without statements, as in results of other profilers,
-    # each line has the costs of its own.
+    # Whether costs include calls. Without statements, as in results of other profilers, each line has its own costs.
     is_inclusive: bool
 
     def lines(self, parts: pd.DataFrame | None = None) -> pd.DataFrame:

@@ -34,7 +34,7 @@ _ON_DEVICE_CLOCK = ("tasks", "kernels", "communication", "communication_tasks", 
 
 
 def device_clocks(tables: Mapping[str, pd.DataFrame]) -> list[DeviceClock]:
-    """Return the clock of each device that has launches to compare; the tables are those of one run."""
+    """Return the clock of each device of a run that has launches to compare."""
     if not any(len(tables[name]) for name in ("tasks", "kernels", "communication")):
         return []  # of many small cells, this is what takes time
     launches = launches_of(tables)

@@ -202,9 +202,8 @@ def _after_waits(tables: _Tables) -> Iterator[Violation]:
     frame = tables[name]
     calls = _Calls.of(frame, tables["api"])
     ends = frame["start_ns"].to_numpy(np.int64) + frame["duration_ns"].to_numpy(np.int64)
-    returned = _Syncs(tables).after(calls.returned, of_device=True)
-    is_late = (calls.row >= 0) & (returned != _MOST)
-    late = np.where(is_late, ends - np.where(is_late, returned, 0), 0)
+    returned = _waited_for(calls, tables["api"])
+    late = ends - returned
     is_late = late > _OVERLAP_NS + int(np.ptp(ends)) // _DRIFT
     for (of_device, of_stream), rows in frame[is_late].groupby(["device_id", "stream_id"], sort=True):
         at = frame.index.get_indexer(rows.index)
@@ -222,10 +221,14 @@ def _after_waits(tables: _Tables) -> Iterator[Violation]:
 
 def _over_waits(starts: Int64, ends: Int64, calls: _Calls, api: pd.DataFrame) -> Int64:
     """Return by how much rows end after the return of a wait for the device that began after their launch."""
-    returned = _Syncs({"api": api}).after(calls.returned, of_device=True)
-    wrong = (calls.row >= 0) & (returned != _MOST) & (starts < returned)
-    wrong &= ends - np.where(wrong, returned, 0) > _OVERLAP_NS
-    return np.where(wrong, ends - np.where(wrong, returned, 0), 0)
+    returned = _waited_for(calls, api)
+    late = ends - returned
+    return np.where((starts < returned) & (late > _OVERLAP_NS), late, 0)
+
+
+def _waited_for(calls: _Calls, api: pd.DataFrame) -> Int64:
+    """Return when the first wait for the device that began after each launch returned; int64 max without one."""
+    return np.where(calls.row >= 0, _Syncs({"api": api}).after(calls.returned, of_device=True), _MOST)
 
 
 def _by_stream(starts: Int64, device: Int64, stream: Int64) -> Int64:

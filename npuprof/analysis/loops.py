@@ -29,8 +29,8 @@ class Loop:
     # Whether its own body makes the update of a training step: 2 if it calls a method `step`, 1 for `backward` and
     # `zero_grad` alone, otherwise 0.
     update: int
-    # begins, ends: rows of `statements` with which each iteration begins, and with which its end begins; the number of
-    # rows for an iteration that nothing follows.
+    # begins, ends: the first row of `statements` in each iteration, and the first row after it; the number of rows if
+    # nothing follows.
     begins: Int64
     ends: Int64
     place: str  # its line, and the cell where several have loops: `line 3 of cell [2]`

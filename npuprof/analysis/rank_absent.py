@@ -322,7 +322,7 @@ def _split_anew(rows: pd.DataFrame, moving_ns: Floats, ops: Int64) -> pd.DataFra
 
 
 def mostly_here(recorded: Job, whole: Job) -> list[int]:
-    """Return the ranks of which all collectives of most steps are recorded."""
+    """Return the ranks with all collectives of most steps."""
     here, every = (job.rows.groupby(["rank", "step"], dropna=False).size() for job in (recorded, whole))
     shares = (here.reindex(every.index, fill_value=0) == every).groupby(level="rank").mean()
     return [int(rank) for rank in shares.index[(shares > _MOSTLY).to_numpy(bool)]]

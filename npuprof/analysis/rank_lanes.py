@@ -116,8 +116,8 @@ class _Lags:
 class Lanes:
     """Ranks whose steps run the same kernels and collectives as others, or as others of their own, on one clock."""
 
-    # The job; its rows are in the order of the program, and the time before each is that of the rank's own work, of
-    # which `rare_ns` is what passes in fewer than half of the steps only.
+    # The job, with rows in the order of the program. The time before each row is the rank's own work; `rare_ns` is the
+    # part of it that occurs in fewer than half of the steps.
     job: Job
     # ranks, lanes: the ranks, in order, and what each ran.
     ranks: tuple[int, ...]

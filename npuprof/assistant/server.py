@@ -48,7 +48,7 @@ def make_server(root: Path, *, with_source: bool = True, sql_s: float = 20.0) ->
         except (NpuprofError, OSError) as error:
             lines = (markdown(line, _LONGEST) for line in str(error).splitlines())  # it may quote names of files
             raise ToolError(page(answers.private("\n".join(lines)), _LONGEST, 0)) from None
-        except Exception as error:  # the text of what nobody foresaw may hold anything, so its type alone is told
+        except Exception as error:  # its text may hold anything
             raise ToolError(
                 f"npuprof failed with {type(error).__name__}: another tool may answer; {_REPORT}"
             ) from error

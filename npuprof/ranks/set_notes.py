@@ -19,7 +19,7 @@ from npuprof.sources.base import PartName
 from npuprof.sources.columns.shares import AS_PERCENT, MOST_OF_A_FRACTION, SHARES
 from npuprof.tables import matching
 from npuprof.tables.notes import Notes
-from npuprof.words.quantities import counted, formatted_ranks
+from npuprof.words.quantities import formatted_ranks
 
 MAX_SHOWN = 40
 _IN_ORDER: tuple[PartName, ...] = ("communication", "step_times", "communication_matrix", "kernels")
@@ -60,7 +60,7 @@ def _note_raised(entries: Sequence[Entry], notes: Notes) -> None:
     for rank, failed in raised[:MAX_SHOWN]:
         notes.warning("a process without a rank" if rank is None else f"rank {rank}", f"{RAISED} {failed}")
     if raised[MAX_SHOWN:]:
-        notes.warning("ranks", f"{RAISED} in {counted(len(raised) - MAX_SHOWN, 'more process', 'more processes')}")
+        notes.warning("ranks", f"{RAISED} in other processes too", len(raised) - MAX_SHOWN)
 
 
 def _note_scans(ranks: RankTables, notes: Notes) -> None:

@@ -336,7 +336,7 @@ def _damage(notes: pd.DataFrame) -> list[Warned]:
         Warned("error", plain(f"{source.capitalize()} raised {message.removeprefix(RAISED).strip()}"))
         for _, source, message in note_rows(notes[has_raised], _MOST_WARNINGS)
     ]
-    if more := int(has_raised.sum()) - len(raised):
+    if more := int(notes["count"][has_raised].sum()) - len(raised):
         raised.append(Warned("error", plain(f"{counted(more, 'more rank')} raised")))
     notes = notes[~has_raised]
     errors = [Warned("error", plain(line)) for line in error_lines(notes)]

@@ -22,6 +22,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from npuprof import threads
+from npuprof.files import atomic
 from npuprof.recordings import job_folder
 
 START, STOP = "start", "stop"
@@ -91,11 +93,7 @@ def set_current(folder: Path, job: Path | None) -> None:
         if job is None:
             path.unlink(missing_ok=True)
             return
-        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            os.write(number, os.fsencode(job.absolute()))
-        finally:
-            os.close(number)
+        atomic.write(path, os.fsencode(job.absolute()))
 
 
 def current_job(folder: Path) -> Path | None:
@@ -165,7 +163,7 @@ class Listener:
             self._socket.bind(str(self._path))
             self._path.chmod(0o600)
             self._socket.listen(_BACKLOG)
-            threading.Thread(target=self._serve, name="npuprof-worker", daemon=True).start()
+            threads.start(threading.Thread(target=self._serve, name="npuprof-worker", daemon=True))
         except BaseException:
             self.close()
             raise

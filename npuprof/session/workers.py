@@ -1,8 +1,8 @@
 """The workers that code of this process starts and that may outlive the cell: told when a later cell begins and ends.
 
-Until a cell begins they cost nothing but a thread that waits. What :mod:`multiprocessing` starts, and what is built on
-it (executors, joblib, Dask, loaders of data), gets the start-up hook and the folder of the sockets while it starts;
-the environment of this process has them only for that moment, and while a cell is profiled.
+Until a cell begins they cost one waiting thread each. Processes of :mod:`multiprocessing` and of packages built on it
+(executors, joblib, Dask, data loaders) get the start-up hook and the folder of the sockets while they start; the
+environment of this process has both only for that moment, and while a cell is profiled.
 """
 
 from __future__ import annotations

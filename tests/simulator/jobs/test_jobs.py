@@ -53,7 +53,7 @@ def test_faults_of_a_kind_add_up() -> None:
     assert stalled[1] == healthy[1]  # the step before it
 
 
-def test_absent_rank_has_no_folder_and_cut_file_no_rows(tmp_path: Path) -> None:
+def test_absent_and_cut_ranks_lack_files(tmp_path: Path) -> None:
     job = simulate(_SMALL, Faults(absent=frozenset({3}), truncated=frozenset({6})))
     runs = load_set(text.write(job, tmp_path))
     assert (runs.ranks, runs.absent) == ([0, 1, 2, 4, 5, 6, 7], [3])
